@@ -1,0 +1,1 @@
+"""Plain types that every room may use: no I/O, no torch, no network."""

@@ -1,0 +1,79 @@
+"""What a backend gives back while it generates and when it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Channel(StrEnum):
+    """Which part of the answer a piece of text belongs to."""
+
+    CONTENT = "content"
+    REASONING = "reasoning"
+
+
+class FinishReason(StrEnum):
+    """Why a sequence ended. Only ``stop`` and ``length`` reach a client as a finish_reason."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class TopLogprob:
+    """One candidate: id, log-probability (natural log, after no penalty or temperature), raw bytes."""
+
+    token_id: int
+    logprob: float
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """The log-probability of a token that was sampled (or stood in the prompt) and its rivals.
+
+    ``logprob`` is None only for the first prompt token, which nothing predicts.
+    """
+
+    token_id: int
+    logprob: float | None
+    data: bytes
+    top: tuple[TopLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts of one sequence. ``cached_tokens`` of the prompt came from the prefix cache."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of a sequence. ``matched`` is the stop string or stop token id that ended it."""
+
+    reason: FinishReason
+    usage: Usage
+    matched: str | int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of answer. ``token_ids`` are the tokens whose text is in ``text`` (or was dropped as a stop).
+
+    ``logprobs`` has one entry for each of ``token_ids`` when they were asked for. Text is always whole
+    characters; a token whose bytes end inside a character is held back until the character is complete.
+    """
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    channel: Channel = Channel.CONTENT
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish: Finish | None = None

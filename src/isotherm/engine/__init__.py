@@ -1,0 +1,1 @@
+"""Sequences in, tokens out: schedule, run, sample, stream."""
