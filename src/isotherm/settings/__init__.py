@@ -1,0 +1,1 @@
+"""One table of settings, and how their values are found, explained and documented."""
