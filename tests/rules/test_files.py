@@ -4,6 +4,7 @@ import ast
 import statistics
 
 import pytest
+
 from rules.source import PACKAGE, ROOT, kept_files, package_files, python_files, tree
 
 LONGEST_FILE = 400

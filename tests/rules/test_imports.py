@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from rules.source import ROOMS, ROOT, imports, package_files, room_of
 
 ALLOWED = {

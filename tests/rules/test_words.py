@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from rules.source import ROOT, kept_files, package_files
 
 THIS_RULE = ROOT / "tests" / "rules" / "test_words.py"
