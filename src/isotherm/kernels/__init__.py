@@ -1,0 +1,1 @@
+"""Operations on tensors: a reference in plain PyTorch, faster twins beside it, one place that chooses."""

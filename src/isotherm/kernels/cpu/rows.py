@@ -1,0 +1,126 @@
+"""Row-wise operations between the linear layers, the machine's threads over rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotherm.base.block import BLOCK_SIZE
+from isotherm.kernels.cpu.arrays import as_array
+from isotherm.kernels.cpu.bits import FASTMATH, exp
+from isotherm.kernels.cpu.values import put, take
+from isotherm.kernels.cpu.vector import LANES, add, fma, load, mul, splat, store, total
+
+
+@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def norm_row(x: Any, at: int, weight: Any, eps: float, out: Any, to: int) -> None:
+    """RMSNorm of float32 ``x[at : at + C]`` into ``out[to : to + C]``; C, the length of weight, a multiple of 16."""
+    size = weight.size
+    squares = splat(np.float32(0))
+    for c in range(0, size, LANES):
+        part = load(x, at + c)
+        squares = fma(part, part, squares)
+    factor = splat(np.float32(1) / np.sqrt(total(squares) / np.float32(size) + eps))
+    for c in range(0, size, LANES):
+        store(out, to + c, mul(mul(load(x, at + c), factor), load(weight, c)))
+
+
+@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def add_row(x: Any, at: int, y: Any, by: int, size: int) -> None:
+    """x[at : at + size] += y[by : by + size], x float32."""
+    for c in range(0, size, LANES):
+        store(x, at + c, add(load(x, at + c), load(y, by + c)))
+
+
+@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def silu_mul_row(gate_up: Any, at: int, size: int, out: Any, to: int) -> None:
+    """SwiGLU of one row: gate_up[at : at + 2 I] -> out[to : to + I]."""
+    for i in range(size):
+        gate = take(gate_up[at + i])
+        put(out, to + i, gate / (np.float32(1) + exp(-gate)) * take(gate_up[at + size + i]))
+
+
+@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def rotate_head(x: Any, at: int, cos: Any, sin: Any, row: int, size: int, out: Any, to: int, stride: int) -> None:
+    """Rotate one head of E numbers; results are ``stride`` apart (a transposed key block has its positions as lanes)."""
+    half = size // 2
+    for e in range(half):
+        first, second = take(x[at + e]), take(x[at + half + e])
+        put(out, to + e * stride, first * cos[row, e] - second * sin[row, e])
+        put(out, to + (half + e) * stride, second * cos[row, e] + first * sin[row, e])
+
+
+@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def place_row(
+    qkv: Any, at: int, heads: int, cos: Any, sin: Any, row: int, slot: int, keys: Any, values: Any, query: Any, to: int
+) -> None:
+    """Rotate a row's queries into ``query[to :]``, and its keys and values into their slot of the cache."""
+    groups, size = values.shape[1], values.shape[3]
+    flat_keys, flat_values = keys.reshape(-1), values.reshape(-1)
+    for head in range(heads):
+        rotate_head(qkv, at + head * size, cos, sin, row, size, query, to + head * size, 1)
+    for head in range(groups):
+        base = ((slot // BLOCK_SIZE) * groups + head) * size * BLOCK_SIZE
+        offset = slot % BLOCK_SIZE
+        rotate_head(qkv, at + (heads + head) * size, cos, sin, row, size, flat_keys, base + offset, BLOCK_SIZE)
+        source = at + (heads + groups + head) * size
+        for e in range(size):
+            put(flat_values, base + offset * size + e, take(qkv[source + e]))
+
+
+@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def _add_norm(x: Any, y: Any, weight: Any, eps: float, out: Any) -> None:
+    size = weight.size
+    for row in numba.prange(x.size // size):
+        if y.size:
+            add_row(x, row * size, y, row * size, size)
+        norm_row(x, row * size, weight, eps, out, row * size)
+
+
+@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def _silu_mul(gate_up: Any, size: int, out: Any) -> None:
+    for row in numba.prange(out.size // size):
+        silu_mul_row(gate_up, row * 2 * size, size, out, row * size)
+
+
+@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+def _place(qkv: Any, heads: int, cos: Any, sin: Any, slots: Any, keys: Any, values: Any, query: Any) -> None:
+    groups, size = values.shape[1], values.shape[3]
+    width = (heads + 2 * groups) * size
+    for row in numba.prange(slots.size):
+        place_row(qkv, row * width, heads, cos, sin, row, slots[row], keys, values, query, row * heads * size)
+
+
+def add_rms_norm(x: Tensor, y: Tensor | None, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    """Twin of ``reference.ops.add_rms_norm``: x float32 [T, C] is updated in place."""
+    out = torch.empty_like(x, dtype=dtype)
+    other = out[:0] if y is None else y
+    _add_norm(_flat(x), _flat(other), as_array(weight), np.float32(eps), _flat(out))
+    return out
+
+
+def silu_mul(gate_up: Tensor) -> Tensor:
+    """Twin of ``reference.ops.silu_mul``."""
+    size = gate_up.shape[1] // 2
+    out = gate_up.new_empty((gate_up.shape[0], size))
+    _silu_mul(_flat(gate_up), size, _flat(out))
+    return out
+
+
+def rotate_and_store(
+    qkv: Tensor, heads: int, cos: Tensor, sin: Tensor, slots: Tensor, k_cache: Tensor, v_cache: Tensor
+) -> Tensor:
+    """Twin of ``reference.ops.rotate_and_store``; the queries come back in float32."""
+    query = torch.empty((qkv.shape[0], heads, v_cache.shape[3]), dtype=torch.float32)
+    _place(
+        _flat(qkv), heads, as_array(cos), as_array(sin), as_array(slots), as_array(k_cache), as_array(v_cache), _flat(query)
+    )
+    return query
+
+
+def _flat(tensor: Tensor) -> Any:
+    return as_array(tensor).reshape(-1)

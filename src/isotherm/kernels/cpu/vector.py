@@ -1,0 +1,177 @@
+"""Sixteen float32 lanes as a numba value, so that a kernel says which loop is the vector and what stays in registers.
+
+LLVM splits the lanes to the machine's width (one AVX-512 register, two AVX, four NEON), so one source serves
+every CPU. Offsets count elements from the start of a C-contiguous array, whatever its dimensions; nothing is
+bounds-checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+LANES = 16
+
+_F32 = ir.FloatType()
+_I32 = ir.IntType(32)
+_VECTOR = ir.VectorType(_F32, LANES)
+_INTS = ir.VectorType(_I32, LANES)
+
+
+class _Lanes(types.Type):  # type: ignore[misc]
+    """The numba type of sixteen float32 lanes."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+lanes = _Lanes()
+
+
+@register_model(_Lanes)  # type: ignore[untyped-decorator]
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+def _constant(value: int) -> ir.Constant:
+    return ir.Constant(_INTS, [value] * LANES)
+
+
+def _spread(builder: Any, scalar: Any, kind: ir.VectorType) -> Any:
+    single = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(single, ir.Constant(kind, ir.Undefined), ir.Constant(_INTS, [0] * LANES))
+
+
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(data, [offset])
+
+
+def _intrinsic(builder: Any, name: str, result: Any, args: list[Any]) -> Any:
+    signature = ir.FunctionType(result, [a.type for a in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
+
+
+@intrinsic
+def splat(typing_context: Any, value: Any) -> Any:
+    """All lanes equal to a float32."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _spread(builder, args[0], _VECTOR)
+
+    return lanes(types.float32), generate
+
+
+@intrinsic
+def load(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Sixteen neighbours of a float32 array, or of a uint16 array that holds bfloat16."""
+    narrow = array.dtype == types.uint16
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        if not narrow:
+            return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+        halves = ir.VectorType(ir.IntType(16), LANES)
+        bits = builder.load(builder.bitcast(pointer, halves.as_pointer()), align=2)
+        return builder.bitcast(builder.shl(builder.zext(bits, _INTS), _constant(16)), _VECTOR)
+
+    return lanes(array, types.intp), generate
+
+
+@intrinsic
+def store(typing_context: Any, array: Any, offset: Any, value: Any) -> Any:
+    """Write lanes to a float32 array, or rounded to nearest even to a uint16 array of bfloat16."""
+    narrow = array.dtype == types.uint16
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        value = args[2]
+        if narrow:
+            bits = builder.bitcast(value, _INTS)
+            odd = builder.and_(builder.lshr(bits, _constant(16)), _constant(1))
+            rounded = builder.lshr(builder.add(builder.add(bits, _constant(0x7FFF)), odd), _constant(16))
+            value = builder.trunc(rounded, ir.VectorType(ir.IntType(16), LANES))
+        builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=2 if narrow else 4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), generate
+
+
+@intrinsic
+def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, lane by lane, rounded once."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _intrinsic(builder, f"llvm.fma.v{LANES}f32", _VECTOR, list(args))
+
+    return lanes(a, b, c), generate
+
+
+@intrinsic
+def add(typing_context: Any, a: Any, b: Any) -> Any:
+    """a + b, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fadd(*args)
+
+    return lanes(a, b), generate
+
+
+@intrinsic
+def mul(typing_context: Any, a: Any, b: Any) -> Any:
+    """a * b, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fmul(*args)
+
+    return lanes(a, b), generate
+
+
+@intrinsic
+def nibbles(typing_context: Any, array: Any, offset: Any, high: Any) -> Any:
+    """The low (``high`` 0) or high (4) four bits of sixteen bytes, as float32 0..15."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        kind = ir.VectorType(ir.IntType(8), LANES)
+        raw = builder.zext(builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1), _INTS)
+        shift = _spread(builder, builder.trunc(args[2], _I32) if args[2].type.width > 32 else args[2], _INTS)
+        return builder.sitofp(builder.and_(builder.lshr(raw, shift), _constant(15)), _VECTOR)
+
+    return lanes(array, types.intp, types.intp), generate
+
+
+@intrinsic
+def signed_bytes(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Sixteen int8 as float32."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        kind = ir.VectorType(ir.IntType(8), LANES)
+        raw = builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1)
+        return builder.sitofp(builder.sext(raw, _INTS), _VECTOR)
+
+    return lanes(array, types.intp), generate
+
+
+@intrinsic
+def total(typing_context: Any, value: Any) -> Any:
+    """The sum of all lanes, as a tree (the order is fixed)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        part, width = args[0], LANES
+        while width > 1:
+            width //= 2
+            undefined = ir.Constant(part.type, ir.Undefined)
+            index = ir.VectorType(_I32, width)
+            low = builder.shuffle_vector(part, undefined, ir.Constant(index, list(range(width))))
+            high = builder.shuffle_vector(part, undefined, ir.Constant(index, list(range(width, 2 * width))))
+            part = builder.fadd(low, high)
+        return builder.extract_element(part, ir.Constant(_I32, 0))
+
+    return types.float32(value), generate

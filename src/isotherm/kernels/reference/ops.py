@@ -1,0 +1,89 @@
+"""Reference operations of a Llama-type decoder.
+
+Shapes: T rows of a forward, D decode rows among them, H query heads, G key/value heads, E head size,
+B tokens a block. Keys are stored transposed inside a block ([E, B]) so that a decode kernel can treat
+neighbouring positions as vector lanes; values are stored [B, E].
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def add_rms_norm(x: Tensor, y: Tensor | None, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
+    """x += y, then RMSNorm (Zhang and Sennrich 2019, eq. 4) of the sum, cast to ``dtype``.
+
+    x float32 [T, C], the residual stream, is updated in place; y [T, C] of any float dtype or None; weight float32 [C].
+    """
+    if y is not None:
+        x += y
+    return F.rms_norm(x, (x.shape[-1],), weight, eps).to(dtype)
+
+
+def silu_mul(gate_up: Tensor) -> Tensor:
+    """SwiGLU (Shazeer 2020): [T, 2I] holding gate then up -> silu(gate) * up, [T, I], same dtype."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding, halves convention: x [T, heads, E] of any float dtype, cos and sin [T, E/2] float32."""
+    first, second = x.float().chunk(2, dim=-1)
+    cos, sin = cos[:, None], sin[:, None]
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def rotate_and_store(
+    qkv: Tensor, heads: int, cos: Tensor, sin: Tensor, slots: Tensor, k_cache: Tensor, v_cache: Tensor
+) -> Tensor:
+    """Split rows [T, (H + 2G) E] into queries, keys and values; rotate; keep keys and values; return queries.
+
+    Keys and values go to ``slots`` int64 [T] (block * B + offset) of k_cache [N, G, E, B] and v_cache [N, G, B, E].
+    The queries come back rotated, float32 [T, H, E].
+    """
+    groups, size, width = v_cache.shape[1], v_cache.shape[2], v_cache.shape[3]
+    query, keys, values = qkv.view(qkv.shape[0], -1, width).split((heads, groups, groups), dim=1)
+    block, offset = slots // size, slots % size
+    k_cache[block, :, :, offset] = rotate(keys, cos, sin).to(k_cache.dtype)
+    v_cache[block, :, offset] = values.to(v_cache.dtype)
+    return rotate(query, cos, sin)
+
+
+def gather_kv(blocks: Tensor, length: int, k_cache: Tensor, v_cache: Tensor) -> tuple[Tensor, Tensor]:
+    """The first ``length`` cached positions of a sequence whose blocks are ``blocks``: keys and values [G, length, E]."""
+    heads, size = k_cache.shape[1], k_cache.shape[2]
+    keys = k_cache[blocks].permute(1, 0, 3, 2).reshape(heads, -1, size)
+    values = v_cache[blocks].permute(1, 0, 2, 3).reshape(heads, -1, size)
+    return keys[:, :length], values[:, :length]
+
+
+def attend_prefill(query: Tensor, start: int, blocks: Tensor, k_cache: Tensor, v_cache: Tensor, scale: float) -> Tensor:
+    """Causal attention of one sequence's chunk over its whole context, its own rows already stored.
+
+    query float32 [L, H, E] at positions start..start+L; returns [L, H, E] in the cache's dtype.
+    """
+    rows, heads, _ = query.shape
+    keys, values = gather_kv(blocks, start + rows, k_cache, v_cache)
+    group = heads // keys.shape[0]
+    keys, values = (t.float().repeat_interleave(group, dim=0) for t in (keys, values))
+    positions = torch.arange(start + rows, device=query.device)
+    visible = positions[None, :] <= positions[start:, None]
+    out = F.scaled_dot_product_attention(query.transpose(0, 1), keys, values, attn_mask=visible, scale=scale)
+    return out.transpose(0, 1).to(v_cache.dtype)
+
+
+def attend_decode(
+    query: Tensor, tables: Tensor, lengths: Tensor, k_cache: Tensor, v_cache: Tensor, scale: float
+) -> Tensor:
+    """Attention of one new token per sequence: query float32 [D, H, E], tables [D, max blocks], lengths [D] -> [D, H, E].
+
+    ``lengths`` counts the visible positions, the new token included (its key and value are stored).
+    """
+    size = v_cache.shape[2]
+    out = torch.empty_like(query, dtype=v_cache.dtype)
+    for row, length in enumerate(lengths.tolist()):
+        blocks = tables[row, : -(-length // size)].long()
+        out[row] = attend_prefill(query[row : row + 1], length - 1, blocks, k_cache, v_cache, scale)[0]
+    return out

@@ -1,0 +1,71 @@
+"""Linear layers in the form that is fastest for the machine, the precision and the number of rows."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Linear(Protocol):
+    """y = x W^T + b: x [rows, K] in the model's dtype -> [rows, N] in the same dtype."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+class PlainLinear:
+    """PyTorch's own product, for float32 and for devices other than the CPU."""
+
+    name = "torch"
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self.weight, self.bias = weight, bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class PackedLinear:
+    """bfloat16 weights laid out once for oneDNN; about twice as fast as re-ordering them at every call.
+
+    With ``even_rows`` a lone row is computed as two: oneDNN has another kernel for one row, whose sums round
+    differently, and ``--deterministic`` needs a row's result not to depend on its company.
+    """
+
+    name = "onednn-packed"
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, even_rows: bool) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PACKED_FOR_ROWS)
+        self._bias = bias
+        self._even_rows = even_rows
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self._even_rows and x.shape[0] == 1:
+            return self._product(x.expand(2, -1).contiguous())[:1]
+        return self._product(x)
+
+    def _product(self, x: Tensor) -> Tensor:
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        return out
+
+
+PACKED_FOR_ROWS = 32
+"""Row count told to oneDNN when it chooses the layout; the product itself takes any number."""
+
+
+def packing_works() -> bool:
+    """Whether this build of PyTorch on this CPU multiplies packed bfloat16 weights (tried, not guessed)."""
+    if not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+        return False
+    weight, x = torch.eye(32, dtype=torch.bfloat16), torch.ones(3, 32, dtype=torch.bfloat16)
+    try:
+        return bool(torch.equal(PackedLinear(weight, None, even_rows=False)(x), x))
+    except (RuntimeError, AttributeError):
+        return False
+
+
+def build(weight: Tensor, bias: Tensor | None, *, packed: bool, even_rows: bool = False) -> Linear:
+    """A layer from weight [N, K] and bias [N], both already in the model's dtype and on its device."""
+    return PackedLinear(weight, bias, even_rows) if packed else PlainLinear(weight, bias)
