@@ -1,0 +1,1 @@
+"""Who generates: each module implements ``base.backend.Backend``."""

@@ -1,0 +1,1 @@
+"""Paged KV memory: who holds which block, and which prefixes can be reused."""

@@ -1,0 +1,100 @@
+"""Logits in, next tokens out, each row by its own rules and its own random numbers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+from isotherm.base.sampling import SamplingParams
+from isotherm.engine.draw import draw
+from isotherm.engine.logprobs import score_token
+from isotherm.engine.messages import TokenScore
+from isotherm.engine.penalties import Penalties
+from isotherm.engine.random import stream_key, uniform
+
+
+class BadLogits(Exception):
+    """A row has no finite maximum (NaN or infinity): the model computed nonsense for this sequence."""
+
+
+class SamplingState:
+    """One sequence's sampling rules, ready to apply, and what they remember of its answer.
+
+    Args:
+        params: the effective values.
+        prompt: prompt token ids, for the repetition penalty.
+        choice: separates the random streams of choices with one seed.
+        end_ids: tokens that would end the answer; forbidden until ``min_tokens`` are generated.
+    """
+
+    def __init__(
+        self, params: SamplingParams, prompt: Iterable[int], choice: int = 0, end_ids: Iterable[int] = ()
+    ) -> None:
+        self.params = params
+        self.generated = 0
+        self._key = stream_key(secrets.randbits(64) if params.seed is None else params.seed, choice)
+        self._penalties = Penalties(params, prompt) if Penalties.wanted(params) else None
+        self._bias_ids = np.fromiter(params.logit_bias.keys(), np.int64)
+        self._bias = np.fromiter(params.logit_bias.values(), np.float32)
+        self._end_ids = np.fromiter(end_ids, np.int64)
+
+    def add(self, token: int) -> None:
+        """``token`` was appended to the answer."""
+        self.generated += 1
+        if self._penalties is not None:
+            self._penalties.add(token)
+
+    def choose(self, logits: np.ndarray) -> int:
+        """The next token; ``logits``, a float32 row [vocab], is left as it was."""
+        logits = self._adjusted(logits)
+        best = int(logits.argmax())
+        if not np.isfinite(logits[best]):
+            raise BadLogits(f"the largest logit is {logits[best]}")
+        if self.params.greedy:
+            return best
+        return draw(logits, self.params, uniform(self._key, self.generated))
+
+    def _adjusted(self, logits: np.ndarray) -> np.ndarray:
+        """Penalties, then bias, then the ends of answer that come too early; a copy if anything changes."""
+        early = self.generated < self.params.min_tokens and len(self._end_ids)
+        if self._penalties is None and not len(self._bias_ids) and not early:
+            return logits
+        logits = logits.copy()
+        if self._penalties is not None:
+            self._penalties.apply(logits)
+        logits[self._bias_ids] += self._bias
+        if early:
+            logits[self._end_ids] = -np.inf
+        return logits
+
+
+class Sample:
+    """A chosen token with its score, if that was asked for; or why none could be chosen."""
+
+    __slots__ = ("error", "score", "token")
+
+    def __init__(self, token: int, score: TokenScore | None = None, error: str | None = None) -> None:
+        self.token = token
+        self.score = score
+        self.error = error
+
+
+def sample(logits: torch.Tensor, states: Sequence[SamplingState]) -> list[Sample]:
+    """One token for each row of ``logits`` (float32 [rows, vocab]).
+
+    A row whose logits are not finite gives a Sample with ``error``; its neighbours are not affected.
+    """
+    rows = logits.cpu().numpy()
+    return [_sample_row(row, state) for row, state in zip(rows, states, strict=True)]
+
+
+def _sample_row(row: np.ndarray, state: SamplingState) -> Sample:
+    try:
+        token = state.choose(row)
+    except BadLogits as error:
+        return Sample(-1, error=f"the model's output is not finite: {error}")
+    num_top = state.params.logprobs
+    return Sample(token, None if num_top is None else score_token(row, token, num_top))

@@ -1,0 +1,200 @@
+"""Who computes what in the next step: first come, first served, as many together as fit."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from isotherm.cache.manager import BlockManager
+from isotherm.engine.options import Limits
+from isotherm.engine.plan import Plan, Segment
+from isotherm.engine.sequence import Sequence
+
+PROMPT_LOGITS_CHUNK = 128
+"""Prefill tokens a step when each needs a row of logits, which bounds their memory."""
+
+
+class Scheduler:
+    """Continuous batching with chunked prefill, prefix reuse and preemption.
+
+    Both queues are ordered by arrival, and everything waiting arrived after everything running
+    except for sequences that were preempted. When blocks run out the latest arrival gives up its
+    blocks and waits at the front of the queue, so the oldest sequence always advances.
+
+    In deterministic mode the shape of every forward that computes a sequence's KV depends on the
+    sequence alone: a prefill chunk is a forward of its own on a fixed grid, prefix hits end on
+    that grid, only whole chunks are shared, and after a preemption answer tokens are replayed one
+    a step instead of being prefilled.
+    """
+
+    def __init__(self, blocks: BlockManager, limits: Limits) -> None:
+        self.blocks = blocks
+        self.limits = limits
+        self.waiting: OrderedDict[int, Sequence] = OrderedDict()
+        self.running: OrderedDict[int, Sequence] = OrderedDict()
+        self.preemptions = 0
+        self.replayed_tokens = 0
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
+        self._arrivals = 0
+        self._unit = limits.prefill_chunk if limits.deterministic else limits.block_size
+        """Prefixes are shared in multiples of this many tokens."""
+
+    def add(self, sequence: Sequence) -> None:
+        sequence.arrival = self._arrivals
+        self._arrivals += 1
+        self.waiting[sequence.id] = sequence
+
+    def remove(self, sequence: Sequence) -> None:
+        """Forget a sequence that ended or was aborted; its blocks are free at once."""
+        self.waiting.pop(sequence.id, None)
+        self.running.pop(sequence.id, None)
+        self.blocks.release(sequence.blocks)
+        sequence.blocks = []
+
+    def schedule(self) -> Plan:
+        """The next step's work; empty when nothing runs and nothing can be admitted."""
+        decode = list(self._decode())
+        budget = self.limits.prefill_chunk
+        if self.limits.deterministic:
+            # Chunks are whole, so they do not share the budget with decode rows, or none might ever fit.
+            forwards = [[segment] for segment in self._prefill(budget)]
+            return Plan([*forwards, decode] if decode else forwards)
+        prefill = list(self._prefill(budget - len(decode)))
+        return Plan([prefill + decode] if prefill or decode else [])
+
+    def advance(self, segment: Segment) -> None:
+        """A segment was computed: its KV counts, and full blocks are offered to later prompts."""
+        sequence = segment.sequence
+        sequence.computed += segment.length
+        shareable = self._shareable(sequence)
+        while sequence.shared < shareable:
+            self._share_next(sequence)
+
+    # Decoding
+
+    def _decode(self) -> Iterator[Segment]:
+        for sequence in list(self.running.values()):
+            if not sequence.prefilling and sequence.id in self.running and self._grow(sequence):
+                ends_context = sequence.computed + 1 == len(sequence.tokens)
+                self.replayed_tokens += not ends_context
+                yield Segment(sequence, sequence.computed, 1, decode=True, ends_context=ends_context)
+
+    def _grow(self, sequence: Sequence) -> bool:
+        """Make room for one more token; False if the sequence itself had to give way."""
+        if sequence.computed < len(sequence.blocks) * self.limits.block_size:
+            return True
+        while not self.blocks.num_available:
+            latest = self.running[next(reversed(self.running))]
+            self._preempt(latest)
+            if latest is sequence:
+                return False
+        sequence.blocks += self.blocks.allocate(1)
+        return True
+
+    def _preempt(self, sequence: Sequence) -> None:
+        del self.running[sequence.id]
+        self.blocks.release(sequence.blocks)
+        sequence.blocks = []
+        sequence.computed = sequence.shared = 0
+        sequence.cursor = None
+        self.waiting[sequence.id] = sequence
+        self.waiting.move_to_end(sequence.id, last=False)
+        self.preemptions += 1
+
+    # Prefill
+
+    def _prefill(self, budget: int) -> Iterator[Segment]:
+        """Chunks of at most ``budget`` tokens, for running sequences first, then for admitted ones."""
+        for sequence in self._prefill_candidates():
+            length = self._chunk_length(sequence, budget)
+            if not length:
+                return
+            budget -= length
+            end = sequence.computed + length
+            yield Segment(
+                sequence,
+                sequence.computed,
+                length,
+                decode=False,
+                ends_context=end == len(sequence.tokens),
+                all_logits=sequence.wants_prompt_logits,
+            )
+            if budget <= 0:
+                return
+
+    def _prefill_candidates(self) -> Iterator[Sequence]:
+        yield from [sequence for sequence in self.running.values() if sequence.prefilling]
+        while self.waiting and len(self.running) < self.limits.max_num_seqs:
+            sequence = next(iter(self.waiting.values()))
+            if not self._admit(sequence):
+                return
+            yield sequence
+
+    def _chunk_length(self, sequence: Sequence, budget: int) -> int:
+        left = sequence.prefill_end - sequence.computed
+        if self.limits.deterministic:
+            chunk = self.limits.prefill_chunk
+            length = min(left, chunk - sequence.computed % chunk)
+            return length if length <= budget else 0
+        if sequence.wants_prompt_logits:
+            left = min(left, PROMPT_LOGITS_CHUNK)
+        return min(left, budget)
+
+    def _admit(self, sequence: Sequence) -> bool:
+        """Move the head of the queue to the running ones if all its known tokens find room."""
+        # A known prefix may cover everything but the last token, whose logits are needed.
+        reusable = 0 if sequence.wants_prompt_logits else self._prefill_target(sequence) - 1
+        path = self.blocks.acquire_prefix(
+            sequence.tokens, reusable // self.limits.block_size, self._unit // self.limits.block_size
+        )
+        hit = len(path) * self.limits.block_size
+        needed = self.blocks.blocks_for(len(sequence.tokens)) - len(path)
+        # A block in reserve for each running sequence, or the newcomer would soon be preempted again.
+        reserve = len(self.running)
+        if needed + reserve > self.blocks.num_available or self._being_computed(sequence, hit, reusable):
+            self.blocks.release([node.block for node in path])
+            return False
+        sequence.blocks = [node.block for node in path] + self.blocks.allocate(needed)
+        sequence.computed = hit
+        sequence.shared = len(path)
+        sequence.cursor = path[-1] if path else None
+        sequence.prefill_end = self._prefill_target(sequence)
+        if sequence.cached_tokens is None:
+            sequence.cached_tokens = hit
+            self.prompt_tokens += sequence.prompt_length
+            self.cached_tokens += hit
+        del self.waiting[sequence.id]
+        self.running[sequence.id] = sequence
+        return True
+
+    def _prefill_target(self, sequence: Sequence) -> int:
+        return sequence.prompt_length if self.limits.deterministic else len(sequence.tokens)
+
+    def _being_computed(self, sequence: Sequence, hit: int, reusable: int) -> bool:
+        """Whether a running prefill is about to share the very next part of this prompt: wait for it."""
+        end = hit + self._unit
+        if end > reusable:
+            return False
+        wanted = sequence.tokens[:end]
+        return any(
+            other.computed < end <= other.prefill_end and other.tokens[:end] == wanted
+            for other in self.running.values()
+            if other.prefilling
+        )
+
+    # Sharing
+
+    def _shareable(self, sequence: Sequence) -> int:
+        """How many leading blocks hold KV that later prompts may reuse."""
+        if self.limits.deterministic:
+            whole_chunks = min(sequence.computed, sequence.prompt_length) // self._unit
+            return whole_chunks * (self._unit // self.limits.block_size)
+        return sequence.computed // self.limits.block_size
+
+    def _share_next(self, sequence: Sequence) -> None:
+        index, size = sequence.shared, self.limits.block_size
+        key = tuple(sequence.tokens[index * size : (index + 1) * size])
+        sequence.cursor = self.blocks.share(sequence.cursor, key, sequence.blocks[index])
+        sequence.blocks[index] = sequence.cursor.block
+        sequence.shared = index + 1

@@ -1,0 +1,45 @@
+"""One sequence on its way through the engine: its tokens, its blocks, and how far it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isotherm.cache.prefix_tree import Node
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """What the scheduler and the runner know of a request.
+
+    ``tokens`` is prompt and answer. The KV of ``tokens[:computed]`` lies in ``blocks``, of which the
+    first ``shared`` are in the prefix cache with ``cursor`` as the deepest node. ``prefill_end`` is
+    where prefill stops and decoding, one token a step, begins.
+
+    ``blocks`` is replaced by a new list when the sequence is preempted, and an entry may be
+    exchanged for an equal block when it is shared.
+    """
+
+    id: int
+    tokens: list[int]
+    arrival: int = 0
+    blocks: list[int] = field(default_factory=list)
+    computed: int = 0
+    prefill_end: int = 0
+    shared: int = 0
+    cursor: Node | None = None
+    prompt_length: int = field(init=False)
+    cached_tokens: int | None = None
+    """Prompt tokens found in the prefix cache at first admission; None before it."""
+    wants_prompt_logits: bool = False
+    """Logits of every prompt token are needed: no prefix hit, and prefill gives a row for each."""
+
+    def __post_init__(self) -> None:
+        self.prompt_length = len(self.tokens)
+
+    @property
+    def prefilling(self) -> bool:
+        return self.computed < self.prefill_end
+
+    @property
+    def num_generated(self) -> int:
+        return len(self.tokens) - self.prompt_length
