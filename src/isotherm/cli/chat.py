@@ -42,10 +42,11 @@ def run(args: argparse.Namespace) -> int:
     """Talk until the user leaves, or answer once."""
     settings = settings_of("chat", args)
     screen = Screen()
+    values = dict(_assignment(item) for item in args.set)
     prompt = _prompt(args)
     client = ChatClient(settings["url"], settings["api_key"])
     try:
-        talk = Conversation(args.model or client.model(), args.system, dict(_assignment(item) for item in args.set))
+        talk = Conversation(args.model or client.model(), args.system, values)
         if prompt is None:
             _converse(client, talk, screen)
         elif args.json:
@@ -163,5 +164,9 @@ def _figures(answer: Answer) -> list[str]:
         f"first token after {first:.2f} s" if first is not None else "",
         f"finish: {answer.finish_reason}",
     ]
-    warnings = [f"warning   {text}" for text in answer.report.get("warnings", ())]
-    return [" · ".join(part for part in parts if part), *origin_lines(answer.report), *warnings]
+    notes = [f"warning   {item.get('message')}" for item in answer.report.get("warnings", ())]
+    notes += [
+        f"clamped   {item.get('param')} from {item.get('asked')} to {item.get('used')}: {item.get('reason')}"
+        for item in answer.report.get("clamped", ())
+    ]
+    return [" · ".join(part for part in parts if part), *origin_lines(answer.report), *notes]
