@@ -1,0 +1,1 @@
+"""One table of metrics, and what fills it."""

@@ -1,0 +1,54 @@
+"""Puts the application together: services, routes, the gate around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+
+from isotherm import __version__
+from isotherm.base.backend import Backend
+from isotherm.server.config import ServerConfig
+from isotherm.server.context import make_services
+from isotherm.server.errors import on_http_exception
+from isotherm.server.gate import Gate
+from isotherm.server.openapi import document
+from isotherm.server.routes import chat, completions, health, models, tokenize
+from isotherm.server.schemas.chat import ChatRequest
+from isotherm.server.schemas.completions import CompletionRequest
+from isotherm.server.schemas.tokenize import DetokenizeRequest, TokenizeRequest
+
+_ROUTERS = (chat, completions, models, tokenize, health)
+_REQUESTS = (ChatRequest, CompletionRequest, TokenizeRequest, DetokenizeRequest)
+
+
+def create_app(backend: Backend, config: ServerConfig) -> FastAPI:
+    """The server for a backend that is already started; whoever started it also closes it.
+
+    ``app.state.services.lifecycle`` is told when the process shall stop.
+
+    Raises:
+        SetupError: the operator's sampling defaults are wrong.
+    """
+    app = FastAPI(
+        title="Isotherm",
+        version=__version__,
+        description="OpenAI-compatible server. No field is silent: see `isotherm` in every answer.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    services = make_services(backend, config)
+    app.state.services = services
+    for routes in _ROUTERS:
+        app.include_router(routes.router)
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_middleware(Gate, services=services)
+
+    def openapi() -> dict[str, Any]:
+        app.openapi_schema = app.openapi_schema or dict(document(app, _REQUESTS))
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app

@@ -1,0 +1,51 @@
+"""What every route works with: the backend, the settings, the policy, the metrics, the lifecycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from isotherm.base.backend import Backend
+from isotherm.monitor.registry import Metrics
+from isotherm.policy.fields import model_values, operator_values
+from isotherm.server.config import ServerConfig
+from isotherm.server.lifecycle import Lifecycle
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Made once by ``create_app``; ``operator`` and ``model`` are checked sampling values."""
+
+    backend: Backend
+    config: ServerConfig
+    metrics: Metrics
+    lifecycle: Lifecycle
+    model_name: str
+    operator: Mapping[str, Any]
+    model: Mapping[str, Any]
+    skipped_model_values: tuple[str, ...]
+
+
+def make_services(backend: Backend, config: ServerConfig) -> Services:
+    """Checks the operator's defaults (SetupError names what is wrong) and reads the model's."""
+    name = config.served_model_name or backend.info.name
+    model, skipped = model_values(backend.info.generation_config)
+    return Services(
+        backend=backend,
+        config=config,
+        metrics=Metrics(name),
+        lifecycle=Lifecycle(),
+        model_name=name,
+        operator=operator_values(config.default_sampling),
+        model=model,
+        skipped_model_values=tuple(skipped),
+    )
+
+
+def services_of(request: Request) -> Services:
+    """The services of the application that this request came to."""
+    services: Services = request.app.state.services
+    return services

@@ -1,0 +1,38 @@
+"""GET /health/live and /health/ready."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from isotherm.server.context import Services, services_of
+from isotherm.server.openapi import json_answer
+from isotherm.server.schemas.health import Health
+
+router = APIRouter()
+
+
+@router.get("/health/live", responses=json_answer(Health))
+async def live() -> Response:
+    """The process answers. A supervisor that gets no answer here should restart it."""
+    return _answer(200, "live", None)
+
+
+@router.get("/health/ready", responses=json_answer(Health, 200, 503))
+async def ready(request: Request) -> Response:
+    """New requests are welcome. 503 with the reason while draining or when the engine is gone."""
+    reason = why_not_ready(services_of(request))
+    return _answer(503, "not ready", reason) if reason else _answer(200, "ready", None)
+
+
+def why_not_ready(services: Services) -> str | None:
+    """None when new requests are welcome."""
+    if services.lifecycle.draining:
+        return "the server is shutting down"
+    return services.backend.failure()
+
+
+def _answer(status: int, word: str, reason: str | None) -> Response:
+    return Response(msgspec.json.encode({"status": word, "reason": reason}), status, media_type="application/json")

@@ -1,0 +1,1 @@
+"""Request and response bodies, as clients see them."""

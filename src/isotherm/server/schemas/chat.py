@@ -1,0 +1,95 @@
+"""POST /v1/chat/completions: request and answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from isotherm.server.schemas.answer import IsothermReport, Usage
+from isotherm.server.schemas.generate import MAX_TOP_LOGPROBS, GenerateBody
+from isotherm.server.schemas.messages import Message
+
+
+class ChatRequest(GenerateBody):
+    """A chat. Fields that this server does not know are reported in ``isotherm.warnings``."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_tokens: Annotated[int | None, Field(ge=1)] = Field(
+        None, description="Most tokens to generate, reasoning included; absent: as many as the context has room for."
+    )
+    max_completion_tokens: Annotated[int | None, Field(ge=1)] = Field(None, description="Wins over max_tokens.")
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int | None, Field(ge=0, le=MAX_TOP_LOGPROBS)] = Field(
+        None, description="Likeliest rivals shown beside each token; needs logprobs: true. Null and 0 show none."
+    )
+    chat_template_kwargs: dict[str, Any] | None = Field(None, description="Handed to the model's chat template.")
+    add_generation_prompt: bool | None = Field(None, description="Open the assistant's turn; absent: true.")
+
+    @model_validator(mode="after")
+    def _rivals_need_logprobs(self) -> ChatRequest:
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs: true")
+        return self
+
+    def sampling_values(self) -> dict[str, Any]:
+        values = super().sampling_values()
+        if self.max_completion_tokens is not None:
+            values["max_tokens"] = self.max_completion_tokens
+        return values
+
+    def wanted_logprobs(self) -> int | None:
+        """None for none, else the number of rivals."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+
+class ChatTopLogprob(BaseModel):
+    """A rival of a token."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChatLogprob(ChatTopLogprob):
+    """A generated token, with its rivals."""
+
+    top_logprobs: list[ChatTopLogprob]
+
+
+class ChatLogprobs(BaseModel):
+    """One entry for each generated token: those of the answer and those of the reasoning."""
+
+    content: list[ChatLogprob]
+    reasoning_content: list[ChatLogprob] | None = None
+
+
+class AnswerMessage(BaseModel):
+    """What the model said."""
+
+    role: Literal["assistant"]
+    content: str
+    reasoning_content: str | None = None
+    refusal: None = None
+
+
+class ChatChoice(BaseModel):
+    """One answer. ``stop_reason`` is the stop text or token id that ended it."""
+
+    index: int
+    message: AnswerMessage
+    logprobs: ChatLogprobs | None
+    finish_reason: Literal["stop", "length"]
+    stop_reason: str | int | None
+
+
+class ChatCompletion(BaseModel):
+    """The answer to a chat that is not streamed."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+    isotherm: IsothermReport

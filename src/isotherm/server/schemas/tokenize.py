@@ -1,0 +1,50 @@
+"""POST /tokenize and /detokenize: requests and answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, model_validator
+
+from isotherm.server.schemas.base import Body
+from isotherm.server.schemas.generate import TokenId
+from isotherm.server.schemas.messages import Message
+
+
+class TokenizeRequest(Body):
+    """A text (``prompt``) or a chat (``messages``), not both."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Annotated[list[Message] | None, Field(min_length=1)] = None
+    add_generation_prompt: bool | None = Field(None, description="For messages; absent: true.")
+    chat_template_kwargs: dict[str, Any] | None = None
+    return_token_strs: bool | None = Field(None, description="Add the text of each token.")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> TokenizeRequest:
+        if (self.prompt is None) == (self.messages is None):
+            raise ValueError("send either prompt or messages")
+        return self
+
+
+class TokenizeResponse(BaseModel):
+    """Ids in order."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class DetokenizeRequest(Body):
+    """Token ids."""
+
+    model: str | None = None
+    tokens: list[TokenId]
+
+
+class DetokenizeResponse(BaseModel):
+    """The text."""
+
+    prompt: str
