@@ -74,14 +74,13 @@ class ScriptedGeneration(Generation):
             elif isinstance(step, asyncio.Event):
                 await step.wait()
             else:
-                if step.finish is not None:
-                    self.ended = True
-                    step = self._with_prompt(step)
                 self.given += 1
-                yield step
+                yield self._with_prompt(step)
 
     def _with_prompt(self, delta: Delta) -> Delta:
-        assert delta.finish is not None
+        if delta.finish is None:
+            return delta
+        self.ended = True
         usage = delta.finish.usage
         counted = Usage(self.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens)
         finish = Finish(delta.finish.reason, counted, delta.finish.matched, delta.finish.error)

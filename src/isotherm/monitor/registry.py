@@ -65,16 +65,17 @@ METRICS = (
     ),
     Metric("warnings_total", "counter", "Warnings and clamp reports given to clients."),
     Metric("ready", "gauge", "1 while new requests are welcome."),
+    Metric("build_info", "gauge", "Always 1; says which version answers.", ("version",)),
 )
 
 
 class Metrics:
     """The table come alive, on a registry of its own, for one served model."""
 
-    def __init__(self, model: str, table: tuple[Metric, ...] = METRICS) -> None:
+    def __init__(self, model: str) -> None:
         self.registry = CollectorRegistry()
         self._model = model
-        self._made = {metric.name: self._make(metric) for metric in table}
+        self._made = {metric.name: self._make(metric) for metric in METRICS}
 
     def _make(self, metric: Metric) -> Counter | Gauge | Histogram:
         name, labels = PREFIX + metric.name, ("model", *metric.labels)
@@ -96,11 +97,11 @@ class Metrics:
         assert isinstance(histogram, Histogram)
         histogram.labels(model=self._model, **labels).observe(value)
 
-    def gauge(self, name: str) -> Gauge:
+    def gauge(self, name: str, **labels: str) -> Gauge:
         """A gauge, to be set or counted up and down."""
         gauge = self._made[name]
         assert isinstance(gauge, Gauge)
-        return gauge.labels(model=self._model)
+        return gauge.labels(model=self._model, **labels)
 
     def expose(self) -> bytes:
         """All series in Prometheus' text format."""

@@ -14,12 +14,12 @@ from isotherm.server.context import make_services
 from isotherm.server.errors import on_http_exception
 from isotherm.server.gate import Gate
 from isotherm.server.openapi import document
-from isotherm.server.routes import chat, completions, health, models, tokenize
+from isotherm.server.routes import chat, completions, health, metrics, models, pages, policy, tokenize
 from isotherm.server.schemas.chat import ChatRequest
 from isotherm.server.schemas.completions import CompletionRequest
 from isotherm.server.schemas.tokenize import DetokenizeRequest, TokenizeRequest
 
-_ROUTERS = (chat, completions, models, tokenize, health)
+_ROUTERS = (chat, completions, models, tokenize, health, policy, metrics, pages)
 _REQUESTS = (ChatRequest, CompletionRequest, TokenizeRequest, DetokenizeRequest)
 
 

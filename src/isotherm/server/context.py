@@ -8,7 +8,9 @@ from typing import Any
 
 from starlette.requests import Request
 
+from isotherm import __version__
 from isotherm.base.backend import Backend
+from isotherm.monitor.exporter import EngineCollector
 from isotherm.monitor.registry import Metrics
 from isotherm.policy.fields import model_values, operator_values
 from isotherm.server.config import ServerConfig
@@ -33,10 +35,13 @@ def make_services(backend: Backend, config: ServerConfig) -> Services:
     """Checks the operator's defaults (SetupError names what is wrong) and reads the model's."""
     name = config.served_model_name or backend.info.name
     model, skipped = model_values(backend.info.generation_config)
+    metrics = Metrics(name)
+    metrics.gauge("build_info", version=__version__).set(1)
+    metrics.registry.register(EngineCollector(name, backend.stats))
     return Services(
         backend=backend,
         config=config,
-        metrics=Metrics(name),
+        metrics=metrics,
         lifecycle=Lifecycle(),
         model_name=name,
         operator=operator_values(config.default_sampling),

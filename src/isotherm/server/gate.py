@@ -54,6 +54,7 @@ class Gate:
         except ClientGone:
             visit.status = visit.status or _GONE
         except RequestError as error:
+            self._services.metrics.count("refused_requests_total", code=error.code or "other")
             await error_response(error)(scope, receive, visit.send)
         except EngineDied as error:
             await error_response(engine_failure(f"The engine is gone: {error}"))(scope, receive, visit.send)

@@ -1,0 +1,76 @@
+"""Runs the application on a listening socket until a signal, or until the backend is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from isotherm.server.context import Services
+
+log = logging.getLogger("isotherm.server")
+_WATCH_SECONDS = 0.5
+_SPARE_SECONDS = 5
+"""Beyond drain_timeout: for the final events of requests that were cut, before uvicorn cancels what is left."""
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our end: the first signal drains, the second cuts what still runs, the third leaves.
+
+    ``failure`` says after ``serve`` why the server ended by itself; None when it was told to.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._services: Services = app.state.services
+        self._signals = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.failure: str | None = None
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=math.ceil(self._services.config.drain_timeout) + _SPARE_SECONDS,
+            )
+        )
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop; every request has its end when this returns."""
+        self._loop = asyncio.get_running_loop()
+        watcher = asyncio.ensure_future(self._watch())
+        try:
+            await super().serve(sockets)
+        finally:
+            watcher.cancel()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, drain, cut, close."""
+        lifecycle = self._services.lifecycle
+        log.info("stopping: %d requests in progress", lifecycle.active)
+        lifecycle.begin_drain(0 if self.failure else self._services.config.drain_timeout)
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal. It is not raised again afterwards, as uvicorn would: the caller still has to close the backend."""
+        self._signals += 1
+        self.should_exit = True
+        if self._signals == 2 and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._services.lifecycle.cut)
+        elif self._signals > 2:
+            self.force_exit = True
+
+    async def _watch(self) -> None:
+        while self.failure is None:
+            await asyncio.sleep(_WATCH_SECONDS)
+            self.failure = self._services.backend.failure()
+        log.error("stopping because the backend is lost: %s", self.failure)
+        self.should_exit = True
