@@ -1,0 +1,1 @@
+"""Checkpoints, their configuration and the networks that turn weights into logits."""

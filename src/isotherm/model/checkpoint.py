@@ -1,0 +1,82 @@
+"""Opens a model by name, file, folder or hub id: what it is, its tokenizer, and its tensors on demand.
+
+Nothing here needs torch: listing, inspecting and fetching work without an engine installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from isotherm.base.errors import SetupError
+from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.model.catalog import CATALOG
+from isotherm.model.config import LlamaConfig, tensor_shapes
+from isotherm.model.fetch import fetch
+from isotherm.model.gguf_config import config_from_gguf
+from isotherm.model.gguf_file import read_gguf
+from isotherm.model.gguf_tensors import GgufTensors
+from isotherm.model.gguf_tokenizer import tokenizer_from_gguf
+from isotherm.model.progress import Progress, silent
+from isotherm.model.tensors import TensorSource
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model that can be loaded. ``tensors`` is complete and of the right shapes, its data still on disk."""
+
+    name: str
+    path: Path
+    format: str
+    config: LlamaConfig
+    tokenizer: TokenizerSpec
+    generation_config: Mapping[str, Any]
+    tensors: Mapping[str, TensorSource]
+
+
+def open_checkpoint(ref: str, *, offline: bool = False, progress: Progress | None = None) -> Checkpoint:
+    """Open ``ref``: a catalogue name, a ``.gguf`` file, a Hugging Face folder or a hub id ``owner/name``.
+
+    May download (not when ``offline``). Raises SetupError when there is no such model or it cannot be used.
+    """
+    if ref in CATALOG:
+        return _open_gguf(fetch(CATALOG[ref], offline=offline, progress=progress or silent), ref)
+    path = Path(ref).expanduser()
+    if path.is_file():
+        return _open_gguf(path, path.stem)
+    raise _unknown(ref)
+
+
+def _open_gguf(path: Path, name: str) -> Checkpoint:
+    file = read_gguf(path)
+    config = config_from_gguf(file)
+    tensors = GgufTensors(file, config)
+    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, config, path)
+    return Checkpoint(name, path, "gguf", config, tokenizer_from_gguf(file), {}, tensors)
+
+
+def check_tensors(found: Mapping[str, tuple[int, ...]], config: LlamaConfig, path: Path) -> None:
+    """Raise one SetupError that lists every missing, unexpected and mis-shaped tensor."""
+    wanted = tensor_shapes(config)
+    problems = [f"{name} is missing" for name in wanted if name not in found]
+    problems += [f"{name} is not known in {config.architecture}" for name in found if name not in wanted]
+    problems += [
+        f"{name} has shape {list(found[name])}, expected {list(shape)}"
+        for name, shape in wanted.items()
+        if name in found and found[name] != shape
+    ]
+    if problems:
+        lines = "\n  ".join(problems)
+        raise SetupError(f"{path} does not hold the tensors that its configuration describes:\n  {lines}")
+
+
+def _unknown(ref: str) -> SetupError:
+    close = get_close_matches(ref, CATALOG, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return SetupError(
+        f"There is no model {ref!r}: neither a name ({', '.join(sorted(CATALOG))}), nor a file, nor a folder.{hint} "
+        "Run `isotherm models list`."
+    )
