@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import re
+import os
 import subprocess
 import sys
 import tempfile
-from collections import deque
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from isotherm.base.errors import SetupError
 from isotherm.model.progress import Progress
 
-RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
-"""What ``--progress-bar raw`` prints, a line every quarter of a second."""
+POLL_SECONDS = 0.2
+LAST_LINES = 4
 
 
 def pip_download(requirement: str, into: Path, size: int, progress: Progress) -> Path:
     """Download the wheel of ``requirement`` and return its path in ``into``.
 
     The wheel appears in ``into`` by a rename, so that what lies there is whole. ``size`` is what to
-    expect in bytes until pip says it itself. Raises SetupError with pip's last words.
+    expect in bytes. Raises SetupError with pip's last words.
     """
     into.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=into, prefix="pip-") as folder:
+    with tempfile.TemporaryDirectory(dir=into, prefix="pip-") as name:
+        folder = Path(name)
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
-        command += ["--disable-pip-version-check", "--progress-bar=raw", "--dest", folder, requirement]
-        progress(f"Downloading {requirement}", 0, size)
-        status, last_words = _run(command, requirement, progress)
-        wheels = list(Path(folder).glob("*.whl"))
+        command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", name, requirement]
+        status, last_words = _run(command, folder, lambda done: progress(f"Downloading {requirement}", done, size))
+        wheels = list(folder.glob("*.whl"))
         if status != 0 or len(wheels) != 1:
             raise SetupError(
                 f"pip could not download {requirement} (exit code {status}): {last_words or 'it said nothing'}. "
@@ -37,20 +39,31 @@ def pip_download(requirement: str, into: Path, size: int, progress: Progress) ->
         return wheels[0].replace(into / wheels[0].name)
 
 
-def _run(command: list[str], requirement: str, progress: Progress) -> tuple[int, str]:
-    """Exit status and the last lines that were no progress."""
-    words: deque[str] = deque(maxlen=5)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            match = RAW_PROGRESS.match(line)
-            if match:
-                progress(f"Downloading {requirement}", int(match[1]), int(match[2]))
-            elif line.strip():
-                words.append(line.strip())
-        return process.wait(), " / ".join(words)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+def _run(command: list[str], folder: Path, report: Callable[[int], None]) -> tuple[int, str]:
+    """Exit status and last lines of pip, whose temporary files are kept in ``folder``.
+
+    How much has come is read from the size of those files: only some versions of pip can print it.
+    """
+    with (folder / "pip.log").open("w+", errors="replace") as log:
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        try:
+            while process.poll() is None:
+                report(_bytes_below(folder))
+                time.sleep(POLL_SECONDS)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+        log.seek(0)
+        lines = [line.strip() for line in log if line.strip()]
+        return process.returncode, " / ".join(lines[-LAST_LINES:])
+
+
+def _bytes_below(folder: Path) -> int:
+    """Bytes of all wheels under ``folder``; those that vanish while looking count as nothing."""
+    total = 0
+    for wheel in folder.rglob("*.whl"):
+        with suppress(FileNotFoundError):
+            total += wheel.stat().st_size
+    return total
