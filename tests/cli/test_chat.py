@@ -2,16 +2,14 @@
 
 import json
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from cli.scripted_server import ANSWER, ending, piece, scripted
+from cli.terminal import Terminal
 from isotherm.cli.screen import Screen, harmless
 
 COMMAND = [sys.executable, "-m", "isotherm", "chat"]
@@ -28,38 +26,6 @@ def chat(*words, text="", **env):
         timeout=60,
         env={**os.environ, **env},
     )
-
-
-class Terminal:
-    """A chat in a pseudo-terminal, driven as a person would."""
-
-    def __init__(self, *words, **env):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update({"TERM": "xterm", "INPUTRC": os.devnull, **env})
-            os.execv(COMMAND[0], [*COMMAND, *words])
-        self.seen = ""
-
-    def send(self, text):
-        os.write(self.fd, text.encode())
-
-    def expect(self, text, seconds=20):
-        """What came up to and including ``text``."""
-        deadline = time.monotonic() + seconds
-        while text not in self.seen:
-            ready, _, _ = select.select([self.fd], [], [], max(0, deadline - time.monotonic()))
-            assert ready, f"waited in vain for {text!r}; saw {self.seen!r}"
-            try:
-                self.seen += os.read(self.fd, 65536).decode(errors="replace")
-            except OSError:
-                raise AssertionError(f"the program ended before {text!r}; saw {self.seen!r}") from None
-        before, found, self.seen = self.seen.partition(text)
-        return before + found
-
-    def wait(self):
-        status = os.waitpid(self.pid, 0)[1]
-        os.close(self.fd)
-        return os.waitstatus_to_exitcode(status)
 
 
 def test_a_pipe_makes_it_a_filter():
@@ -145,12 +111,11 @@ def test_a_url_that_is_no_such_server(models):
 
 def test_a_conversation_on_a_terminal(tmp_path):
     with scripted() as (script, url):
-        terminal = Terminal("--url", url)
+        terminal = Terminal("chat", "--url", url)
         terminal.expect("scripted at http://")
-        terminal.expect("> ")
-        terminal.send("/set temperature 0.6\n")
+        terminal.say("/set temperature 0.6")
         terminal.expect("temperature = 0.6 (origin: request")
-        terminal.send("hi there\n")
+        terminal.say("hi there")
         terminal.expect("Hello you")
         figures = terminal.expect("clamped   max_tokens from 9000 to 100: the context is full then")
         assert "unknown field 'x' was ignored" in figures
@@ -159,13 +124,13 @@ def test_a_conversation_on_a_terminal(tmp_path):
         assert "first token after" in figures
         assert "operator  temperature 0.6" in figures
         assert "\x1b[2m" in figures
-        terminal.send('"""two\nlines"""\n')
+        terminal.say('"""two\nlines"""')
         terminal.expect("Hello you")
-        terminal.send(f"/save {tmp_path / 'talk.json'}\n")
+        terminal.say(f"/save {tmp_path / 'talk.json'}")
         terminal.expect("saved 4 messages")
-        terminal.send("/temprature\n")
+        terminal.say("/temprature")
         terminal.expect("is not a command")
-        terminal.send("/quit\n")
+        terminal.say("/quit")
         assert terminal.wait() == 0
     assert script.bodies[0]["temperature"] == 0.6
     assert script.bodies[1]["messages"][:2] == [
@@ -178,20 +143,18 @@ def test_a_conversation_on_a_terminal(tmp_path):
 
 def test_ctrl_c_stops_the_answer_and_not_the_program():
     with scripted(LONG, ANSWER) as (script, url):
-        terminal = Terminal("--url", url, NO_COLOR="1")
-        terminal.expect("> ")
-        terminal.send("go\n")
+        terminal = Terminal("chat", "--url", url, NO_COLOR="1")
+        terminal.say("go")
         terminal.expect("word3")
         terminal.send("\x03")
         figures = terminal.expect("stopped by Ctrl-C")
         assert "\x1b[2m" not in figures
         assert script.hung_up.wait(10)
-        terminal.send("go on\n")
+        terminal.say("go on")
         terminal.expect("Hello you")
-        terminal.expect("> ")
-        terminal.send("\x03")
+        terminal.say("\x03", "")
         terminal.expect("Ctrl-D leaves")
-        terminal.send("\x04")
+        terminal.say("\x04", "")
         assert terminal.wait() == 0
     assert script.bodies[1]["messages"][1]["content"].startswith("word1 word3")
 

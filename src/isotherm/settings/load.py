@@ -7,6 +7,8 @@ the day when the flag that hides it is dropped.
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,6 +68,11 @@ class Settings:
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
+
+    def digest(self) -> str:
+        """Twelve hex digits that change with any effective value but a secret: two servers agree or they do not."""
+        shown = {entry.setting.name: entry.setting.show(entry.winner.value) for entry in self}
+        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
 
     def entry(self, name: str) -> Entry:
         """The setting with its winner and losers."""

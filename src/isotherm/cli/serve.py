@@ -1,0 +1,133 @@
+"""``isotherm serve``: settings -> backend -> application -> HTTP server, and an orderly end in every case."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import logging
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from isotherm.base.errors import SetupError
+from isotherm.cli.flags import add_flags, settings_of
+from isotherm.cli.listen import listen, url_of
+from isotherm.cli.loading import progress
+from isotherm.cli.log import configure
+from isotherm.policy.fields import operator_values
+from isotherm.settings.explain import explain
+from isotherm.settings.keys import api_keys
+from isotherm.settings.load import Settings
+
+if TYPE_CHECKING:
+    from isotherm.base.backend import Backend
+    from isotherm.server.config import ServerConfig
+
+log = logging.getLogger("isotherm.serve")
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "serve", description="Serve a model through an OpenAI-compatible API.", allow_abbrev=False
+    )
+    parser.add_argument(
+        "--explain", action="store_true", help="print every setting with its origin and what it beat, and stop"
+    )
+    add_flags(parser, "serve")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until told to stop. 0 after an orderly stop, 2 when it could not start or the engine died."""
+    settings = settings_of("serve", args)
+    if args.explain:
+        print(explain(settings))
+        return 0
+    serve(settings, _embedded(settings))
+    return 0
+
+
+def serve(settings: Settings, backend: Backend) -> None:
+    """Serve ``backend`` as the settings say, until told to stop.
+
+    Raises:
+        SetupError: it could not start.
+        EngineDied: the backend failed while it served.
+    """
+    import uvloop  # noqa: PLC0415  only a real start pays for it
+
+    configure(settings["log_format"], settings["log_level"])
+    config = _server_config(settings)
+    listener = listen(settings["host"], settings["port"])
+    _warn_if_open(listener, config)
+    with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, suppress(asyncio.CancelledError):
+        runner.run(_serve(settings, backend, config, listener))
+
+
+async def _serve(settings: Settings, backend: Backend, config: ServerConfig, listener: socket.socket) -> None:
+    start = time.perf_counter()
+    _let_signals_cancel(asyncio.current_task())
+    try:
+        loading = asyncio.ensure_future(backend.start())
+        await asyncio.sleep(0)
+        # The engine's process loads torch meanwhile, so these imports cost no time of their own.
+        from isotherm.cli import banner  # noqa: PLC0415
+        from isotherm.cli.model_server import ModelServer  # noqa: PLC0415
+        from isotherm.server.app import create_app  # noqa: PLC0415
+
+        async with progress(f"loading {settings['model']}"):
+            await loading
+        app = create_app(backend, config)
+        server = ModelServer(app, backend, settings["drain_timeout"])
+        entries = banner.facts(app.state.services, settings, url_of(listener), time.perf_counter() - start)
+        if settings["log_format"] == "json":
+            log.info("ready", extra=entries)
+        else:
+            banner.show(entries)
+        await server.run_until_stopped(listener)
+    finally:
+        await backend.close()
+
+
+def _let_signals_cancel(task: asyncio.Task[None] | None) -> None:
+    """Until the server takes over: a stop while the model loads ends the start, in order."""
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+def _server_config(settings: Settings) -> ServerConfig:
+    """Checked before anything slow happens."""
+    from isotherm.server.config import ServerConfig  # noqa: PLC0415  not for --help
+
+    try:
+        operator_values(settings["default_sampling"])
+    except SetupError as problem:
+        raise SetupError(f"{settings.entry('default_sampling').winner.where}: {problem}") from None
+    return ServerConfig(
+        served_model_name=settings["served_model_name"],
+        default_sampling=settings["default_sampling"],
+        api_keys=api_keys(settings),
+        strict=settings["strict"],
+        max_body_bytes=settings["max_body_bytes"],
+        request_timeout=settings["request_timeout"],
+        drain_timeout=settings["drain_timeout"],
+    )
+
+
+def _embedded(settings: Settings) -> Backend:
+    from isotherm.backends.embedded import EmbeddedBackend  # noqa: PLC0415  not for --help
+    from isotherm.engine.options import EngineOptions  # noqa: PLC0415
+
+    names = ("model", "dtype", "max_model_len", "max_num_seqs", "max_queue", "kv_memory", "threads")
+    switches = ("deterministic", "offline", "debug_integrity")
+    return EmbeddedBackend(EngineOptions(**{name: settings[name] for name in (*names, *switches)}))
+
+
+def _warn_if_open(listener: socket.socket, config: ServerConfig) -> None:
+    address = ipaddress.ip_address(listener.getsockname()[0])
+    if not address.is_loopback and not config.api_keys:
+        log.warning("anybody who reaches %s can use this server: set api_keys or api_key_file", url_of(listener))
