@@ -22,8 +22,9 @@ def relative_weights(logits: np.ndarray, temperature: float) -> np.ndarray:
     No temperature overflows: the exponent is never positive, and infinite temperatures are taken as
     a very large one.
     """
-    weights: np.ndarray = logits - logits.max()
-    weights *= np.float32(1.0 / min(temperature, _MAX_TEMPERATURE))
+    with np.errstate(over="ignore"):  # a difference or quotient beyond float32 is -inf, which is right
+        weights: np.ndarray = logits - logits.max()
+        weights *= np.float32(1.0 / min(temperature, _MAX_TEMPERATURE))
     np.exp(weights, out=weights)
     return weights
 
@@ -69,7 +70,8 @@ def _likeliest(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
     above a floor are taken, so they are exactly the head of the sorted vocabulary.
     """
     if params.top_k > 0:
-        floor = max(_kth_largest(weights, params.top_k), params.min_p)
+        # Not raised to min_p: the mass of all top_k is what top_p is a part of.
+        floor = _kth_largest(weights, params.top_k)
     elif params.top_p < 1:
         floor = max(_floor_for_mass(weights, params.top_p), params.min_p)
     else:

@@ -47,9 +47,7 @@ class Job:
             return self.end(FinishReason.LENGTH)
         return None
 
-    def end(
-        self, reason: FinishReason, *, matched: str | int | None = None, error: str | None = None
-    ) -> Finish:
+    def end(self, reason: FinishReason, *, matched: str | int | None = None, error: str | None = None) -> Finish:
         """Release held text; what is released may itself complete a stop string."""
         if not isinstance(matched, str):
             stop = self.stream.close()

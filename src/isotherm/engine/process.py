@@ -95,10 +95,14 @@ def main(arguments: list[str], build: Build | None = None) -> int:
     leave_signals_to_parent()
     die_with_parent(int(arguments[1]))
     faulthandler.enable()
-    if build is None:
-        from isotherm.engine.factory import build  # noqa: PLC0415  (torch and the model load here, after the guards)
     with socket.socket(fileno=int(arguments[0])) as sock:
-        return run(EngineConnection(sock), build)
+        return run(EngineConnection(sock), build or _build)
+
+
+def _build(options: EngineOptions) -> Built:
+    from isotherm.engine.factory import build  # noqa: PLC0415  (the model's code loads after the guards are up)
+
+    return build(options)
 
 
 if __name__ == "__main__":
