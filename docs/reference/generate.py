@@ -35,7 +35,7 @@ def all_routes() -> list[tuple[str, str, str]]:
     for module in iter_modules(routes_package.__path__):
         router = getattr(import_module(f"{routes_package.__name__}.{module.name}"), "router", None)
         for route in router.routes if router else ():
-            found += [(method, route.path, first_sentence(route.endpoint)) for method in sorted(route.methods)]
+            found += [(method, route.path_format, first_sentence(route.endpoint)) for method in sorted(route.methods)]
     return sorted(found, key=lambda row: row[1])
 
 

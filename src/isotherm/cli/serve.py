@@ -106,7 +106,8 @@ def _server_config(settings: Settings) -> ServerConfig:
     try:
         operator_values(settings["default_sampling"])
     except SetupError as problem:
-        raise SetupError(f"{settings.entry('default_sampling').winner.where}: {problem}") from None
+        where = settings.entry("default_sampling").winner.where
+        raise SetupError(f"{where}: {str(problem).removeprefix('default_sampling: ')}") from None
     return ServerConfig(
         served_model_name=settings["served_model_name"],
         default_sampling=settings["default_sampling"],
