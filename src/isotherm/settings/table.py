@@ -150,14 +150,16 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         "log_level", Text(choices=("debug", "info", "warning", "error")), "info", "Least level that is logged.", "log"
     ),
-    Setting("url", Text(placeholder="URL"), "http://127.0.0.1:8000", "Server to talk to.", "client", verbs=("chat",)),
+    Setting(
+        "url", Text(placeholder="URL"), "http://127.0.0.1:8000", "Server to talk to.", "client", verbs=("chat", "bench")
+    ),
     Setting(
         "api_key",
         Text(optional=True),
         None,
         "Key to present to the server.",
         "client",
-        verbs=("chat",),
+        verbs=("chat", "bench"),
         flag=False,
         secret=True,
     ),

@@ -1,0 +1,162 @@
+"""``isotherm bench``: measure a server from outside; any OpenAI-compatible one will do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+
+from isotherm.base.errors import SetupError
+from isotherm.bench.http import Endpoint
+from isotherm.bench.measures import Limits
+from isotherm.bench.report import as_json, as_text
+from isotherm.bench.session import Plan, Report, measure
+from isotherm.bench.workloads import PromptLength, Workload
+from isotherm.cli.flags import add_flags, settings_of
+from isotherm.cli.screen import harmless
+
+EXIT_FINDINGS = 1
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb's parser and its subcommands."""
+    bench = subparsers.add_parser("bench", help="measure a server", description=__doc__, allow_abbrev=False)
+    kinds = bench.add_subparsers(title="measurements", metavar="WHAT", required=True)
+    serve = kinds.add_parser(
+        "serve",
+        help="throughput and latency at several levels of concurrency",
+        description="Exit code 0: measured. 1: some requests failed or it was interrupted. 2: could not run.",
+        allow_abbrev=False,
+    )
+    _add_load_flags(serve)
+    _add_workload_flags(serve)
+    serve.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    add_flags(serve, "bench")
+
+
+def _add_load_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("load")
+    group.add_argument(
+        "--concurrency", default="1,8,32", metavar="N,N,...", help="requests in flight, a level each [%(default)s]"
+    )
+    group.add_argument("--requests", metavar="N", help="requests a level [twice the concurrency, at least 8]")
+    group.add_argument("--warmup", metavar="N", help="dropped requests before each level [the concurrency]")
+    group.add_argument("--timeout", default="600", metavar="SECONDS", help="longest time for a request [%(default)s]")
+    group.add_argument("--ttft-limit", metavar="MS", help="goodput counts requests with a first token within this")
+    group.add_argument("--tpot-limit", metavar="MS", help="goodput counts requests with a TPOT within this")
+
+
+def _add_workload_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("workload")
+    group.add_argument("--model", metavar="NAME", help="model to ask for [the first that the server lists]")
+    group.add_argument(
+        "--prompt-tokens", default="64-192", metavar="N|LOW-HIGH", help="prompt length, about [%(default)s]"
+    )
+    group.add_argument("--max-tokens", default="128", metavar="N", help="longest answer [%(default)s]")
+    group.add_argument("--seed", default="0", metavar="N", help="of the prompts and of sampling [%(default)s]")
+    group.add_argument("--temperature", metavar="T", help="sampling temperature [not sent: the server's default]")
+    group.add_argument("--ignore-eos", action="store_true", help="ask for full-length answers (vLLM, llama.cpp, ours)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, and say by the exit code whether all went well."""
+    settings = settings_of("bench", args)
+    plan = plan_of(args)
+    endpoint = Endpoint(settings["url"], settings["api_key"], _positive("--timeout", args.timeout))
+    progress = Progress()
+    try:
+        report = asyncio.run(measure(endpoint, plan, progress.show))
+    finally:
+        progress.clear()
+    _print(report, as_object=args.json)
+    return 0 if report.clean else EXIT_FINDINGS
+
+
+def plan_of(args: argparse.Namespace) -> Plan:
+    """The plan that the flags ask for; raises SetupError for a value that makes no sense."""
+    temperature = None if args.temperature is None else _number("--temperature", args.temperature)
+    workload = Workload(
+        prompt_tokens=prompt_length(args.prompt_tokens),
+        max_tokens=_whole("--max-tokens", args.max_tokens, 1),
+        seed=_whole("--seed", args.seed, 0),
+        temperature=temperature,
+        ignore_eos=args.ignore_eos,
+    )
+    return Plan(
+        levels=[_whole("--concurrency", part, 1) for part in args.concurrency.split(",")],
+        workload=workload,
+        limits=Limits(_milliseconds("--ttft-limit", args.ttft_limit), _milliseconds("--tpot-limit", args.tpot_limit)),
+        requests=None if args.requests is None else _whole("--requests", args.requests, 1),
+        warmup=None if args.warmup is None else _whole("--warmup", args.warmup, 0),
+        model=args.model,
+    )
+
+
+def prompt_length(text: str) -> PromptLength:
+    """``64`` or ``64-192``."""
+    low, dash, high = text.partition("-")
+    length = PromptLength(_whole("--prompt-tokens", low, 1), _whole("--prompt-tokens", high if dash else low, 1))
+    if length.high < length.low:
+        raise SetupError(f"--prompt-tokens {text} runs backwards. Write the smaller number first.")
+    return length
+
+
+def _whole(flag: str, text: str, least: int) -> int:
+    if not text.strip().isdecimal() or int(text) < least:
+        raise SetupError(f"{flag} takes whole numbers from {least} up, not {text!r}.")
+    return int(text)
+
+
+def _number(flag: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise SetupError(f"{flag} takes a number from 0 up, not {text!r}.")
+    return value
+
+
+def _positive(flag: str, text: str) -> float:
+    value = _number(flag, text)
+    if not value:
+        raise SetupError(f"{flag} must be more than 0.")
+    return value
+
+
+def _milliseconds(flag: str, text: str | None) -> float | None:
+    return None if text is None else _positive(flag, text) / 1000
+
+
+def _print(report: Report, *, as_object: bool) -> None:
+    if as_object:
+        print(json.dumps(as_json(report), indent=2, ensure_ascii=False))
+    elif report.levels:
+        print(harmless(as_text(report)))
+    else:
+        print("isotherm: interrupted before anything was measured", file=sys.stderr)
+
+
+class Progress:
+    """What is going on, on stderr: one line that is rewritten on a terminal, a line for each new phase elsewhere."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._phase = ""
+
+    def show(self, text: str) -> None:
+        """Replace the line; off a terminal only a new phase (the text before the colon) is worth a line."""
+        phase = text.partition(":")[0]
+        if self._live:
+            sys.stderr.write(f"\r\x1b[K{harmless(text)}")
+        elif phase != self._phase:
+            sys.stderr.write(f"{harmless(text)}\n")
+        self._phase = phase
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Leave a terminal's line empty for what comes next."""
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
