@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from cli.scripted_server import ANSWER, ending, piece, scripted
-from cli.terminal import Terminal
 from isotherm.cli.screen import Screen, harmless
+from support.terminal import Terminal
 
 COMMAND = [sys.executable, "-m", "isotherm", "chat"]
 LONG = [piece(content=f"word{i} ") if i % 2 else 0.05 for i in range(400)] + ending(tokens=200)

@@ -46,9 +46,16 @@ def test_no_words_print_help(capsys):
     ("words", "phrases"),
     [
         (["sevre"], ["'sevre' is not a command", "Did you mean serve?"]),
-        (["chat", "--ulr", "x"], ["chat does not take '--ulr'", "Did you mean --url?", "isotherm chat --help"]),
+        (
+            ["chat", "--ulr", "x"],
+            ["`isotherm chat` does not take '--ulr'", "Did you mean --url?", "isotherm chat --help"],
+        ),
         (["serve", "--max-queues=5"], ["does not take '--max-queues=5'", "Did you mean --max-queue?"]),
-        (["serve", "m", "another"], ["serve does not take 'another'"]),
+        (["serve", "m", "another"], ["`isotherm serve` does not take 'another'"]),
+        (
+            ["bench", "serve", "--concurency", "1"],
+            ["`isotherm bench serve` does not take", "Did you mean --concurrency?"],
+        ),
         (["serve", "--port", "x"], ["--port needs a whole number"]),
     ],
 )

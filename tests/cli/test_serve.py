@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.server_process import ServerProcess, Stream
+from support.server_process import ServerProcess, Stream
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("serve_scripted.py")), "--port", "0"]
 

@@ -22,7 +22,8 @@ ALLOWED = {
     "bench": {"base", "monitor", "chat"},
     "cli": set(ROOMS),
 }
-ENGINE_MAY_USE_OF_CHAT = {"isotherm.chat.detokenize", "isotherm.chat.stop"}
+# Tokens to text is the engine's work, text to tokens and templates are not.
+ENGINE_MAY_USE_OF_CHAT = {"isotherm.chat.detokenize", "isotherm.chat.stop", "isotherm.chat.tokenizer"}
 MAY_IMPORT_TORCH = {"kernels", "model", "cache", "engine"}
 HEAVY = {"torch", "numba", "transformers"}
 NETWORK = {"socket", "http", "urllib.request", "httpx", "aiohttp", "requests", "huggingface_hub"}

@@ -9,7 +9,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, cast
 
@@ -67,7 +67,7 @@ def _run(words: list[str]) -> int:
         return EXIT_OK
     args, unknown = parser.parse_known_args(words)
     if unknown:
-        raise SetupError(f"{name or 'isotherm'} does not take {unknown[0]!r}.{_nearest_flag(parser, name, unknown[0])}")
+        raise SetupError(_unknown(parser, words, unknown[0]))
     code = _verb(cast(str, name)).run(args)
     sys.stdout.flush()
     return code
@@ -92,11 +92,18 @@ def _verb(name: str) -> Verb:
     return cast(Verb, importlib.import_module(f"isotherm.cli.{name}"))
 
 
-def _nearest_flag(parser: argparse.ArgumentParser, name: str | None, word: str) -> str:
+def _unknown(parser: argparse.ArgumentParser, words: list[str], word: str) -> str:
+    """What to say about a word that the command does not take: the nearest flag and where to read on."""
+    for part in words:
+        parser = _subcommands(parser).get(part, parser)
+    flags = [flag for action in parser._actions for flag in action.option_strings]
+    hint = nearest(word.split("=", maxsplit=1)[0], flags)
+    return f"`{parser.prog}` does not take {word!r}.{hint} See `{parser.prog} --help`."
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
     groups = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    chosen = next(groups).choices.get(name or "", parser)
-    flags = [flag for action in chosen._actions for flag in action.option_strings]
-    return nearest(word.split("=", maxsplit=1)[0], flags) + f" See `isotherm {name + ' ' if name else ''}--help`."
+    return next((group.choices for group in groups), {})
 
 
 def _forget_stdout() -> None:
