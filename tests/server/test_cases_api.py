@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from isotherm.base.outcome import Channel, Delta, Finish, FinishReason, Usage
 from support.cases import case, of_kind
 from support.scripted_backend import ScriptedBackend, piece, say
 from support.serving import CHAT, HI, in_process
+from support.sse import events
 
 LATER = {
     "234": "an upstream that closes its connection; our own engine's death is in test_stream_ends.py",
     "235": "forms in which an upstream may end; our own ending is in test_stream_ends.py",
 }
-
-
-def events(text: str) -> list[Any]:
-    lines = [line.removeprefix("data: ") for line in text.split("\n\n") if line.startswith("data: ")]
-    return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("case", of_kind("api-messages"))
