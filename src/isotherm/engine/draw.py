@@ -1,19 +1,22 @@
 """From one row of logits to one token: temperature, truncation and the inverse-CDF draw.
 
-Everything works on a single row with numpy, so a row's result cannot depend on its neighbours, and on
-CPUs it beats batched torch operators: argmax 3 us against 127, a draw from 49,152 tokens about 100 us
-against 220 by cumsum and 290 by multinomial.
+Everything works on a single row, so a row's result cannot depend on its neighbours, and with numpy that
+beats batched torch operators on CPUs: argmax takes 9 us a row of 49,152 against 107, the inverse CDF 20 us
+against 220 by cumsum. Only exp is faster in torch, 12 us against 40.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from isotherm.base.sampling import SamplingParams
 
 _CDF_BLOCK = 256
 _FLOORS = (1e-3, 1e-6, 1e-9)
 _MAX_TEMPERATURE = 1e30
+_SERIAL = 32768
+"""Most elements that torch computes without waking other threads, which would cost more than it gains."""
 
 
 def relative_weights(logits: np.ndarray, temperature: float) -> np.ndarray:
@@ -25,7 +28,8 @@ def relative_weights(logits: np.ndarray, temperature: float) -> np.ndarray:
     with np.errstate(over="ignore"):  # a difference or quotient beyond float32 is -inf, which is right
         weights: np.ndarray = logits - logits.max()
         weights *= np.float32(1.0 / min(temperature, _MAX_TEMPERATURE))
-    np.exp(weights, out=weights)
+    for part in torch.split(torch.from_numpy(weights), _SERIAL):
+        part.exp_()
     return weights
 
 
@@ -54,7 +58,7 @@ def keep_candidates(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
     if params.top_k > 0:
         ids = ids[: params.top_k]
     if params.top_p < 1:
-        total = _mass(weights) if params.top_k == 0 else weights[ids].sum(dtype=np.float64)
+        total = weights[ids].sum() if params.top_k > 0 else weights.sum()
         cumulative = weights[ids].cumsum(dtype=np.float64)
         # The smallest set whose mass reaches top_p: a token stays if the mass before it does not.
         ids = ids[: max(1, int(np.searchsorted(cumulative, params.top_p * total)) + 1)]
@@ -70,28 +74,32 @@ def _likeliest(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
     above a floor are taken, so they are exactly the head of the sorted vocabulary.
     """
     if params.top_k > 0:
-        # Not raised to min_p: the mass of all top_k is what top_p is a part of.
-        floor = _kth_largest(weights, params.top_k)
+        # Not narrowed by min_p: the mass of all top_k is what top_p is a part of.
+        ids = _above(weights, _kth_largest(weights, params.top_k))
     elif params.top_p < 1:
-        floor = max(_floor_for_mass(weights, params.top_p), params.min_p)
+        ids = _enough_mass(weights, params.top_p)
     else:
-        floor = params.min_p
-    ids = np.flatnonzero(weights >= floor if floor > 0 else weights)
+        ids = _above(weights, params.min_p)
     return ids[np.argsort(-weights[ids], kind="stable")]
+
+
+def _enough_mass(weights: np.ndarray, top_p: float) -> np.ndarray:
+    """All ids above the first floor that leaves at least ``top_p`` of the mass; every id when it is thinly spread."""
+    wanted = top_p * weights.sum()
+    for floor in _FLOORS:
+        ids = _above(weights, floor)
+        if weights[ids].sum() >= wanted:
+            return ids
+    return _above(weights, 0)
+
+
+def _above(weights: np.ndarray, floor: float) -> np.ndarray:
+    """Ids of weights of at least ``floor`` that are not 0."""
+    return np.flatnonzero(weights >= floor if floor > 0 else weights)
 
 
 def _kth_largest(weights: np.ndarray, k: int) -> float:
     return 0.0 if k >= len(weights) else float(np.partition(weights, -k)[-k])
-
-
-def _floor_for_mass(weights: np.ndarray, top_p: float) -> float:
-    """A weight above which at least ``top_p`` of the mass lies; 0 when the mass is thinly spread."""
-    wanted = top_p * _mass(weights)
-    return next((floor for floor in _FLOORS if _mass(weights[weights >= floor]) >= wanted), 0.0)
-
-
-def _mass(weights: np.ndarray) -> float:
-    return float(weights.sum(dtype=np.float64))
 
 
 def _draw_from_all(weights: np.ndarray, uniform: float) -> int:

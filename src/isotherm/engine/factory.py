@@ -1,0 +1,106 @@
+"""From options to an engine: checkpoint, network, pool, runner, loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from isotherm.base.block import BLOCK_SIZE
+from isotherm.base.errors import SetupError
+from isotherm.cache.manager import BlockManager
+from isotherm.cache.pool import KVPool
+from isotherm.engine.loop import Engine
+from isotherm.engine.machine import choose_device, choose_dtype, kv_blocks, resident_memory
+from isotherm.engine.options import EngineOptions, Limits
+from isotherm.engine.process import Built
+from isotherm.engine.runner import Runner
+from isotherm.engine.text import ModelText
+from isotherm.model.checkpoint import Checkpoint, open_checkpoint
+from isotherm.model.llama import Llama
+from isotherm.model.llama_loader import load_llama
+
+_MEMORY_INTERVAL = 1.0
+"""Seconds between looks at the process's memory, which cost a system call."""
+
+
+def build(options: EngineOptions) -> Built:
+    """Load the model and make an engine of it; raises SetupError when that cannot be."""
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    checkpoint = open_checkpoint(options.model, offline=options.offline)
+    max_model_len = _context_length(options.max_model_len, checkpoint)
+    device = choose_device()
+    model = load_llama(
+        checkpoint.config,
+        checkpoint.tensors,
+        dtype=choose_dtype(options.dtype, device),
+        max_model_len=max_model_len,
+        deterministic=options.deterministic,
+        device=device,
+    )
+    pool = _pool(model, options, max_model_len)
+    limits = Limits(
+        max_model_len=max_model_len,
+        pool_tokens=pool.num_blocks * BLOCK_SIZE,
+        max_num_seqs=options.max_num_seqs,
+        max_queue=options.max_queue,
+        vocab_size=checkpoint.config.vocab_size,
+        deterministic=options.deterministic,
+    )
+    engine = Engine(
+        Runner(model, pool),
+        BlockManager(pool.num_blocks, BLOCK_SIZE),
+        limits,
+        ModelText(checkpoint.tokenizer),
+        memory=_sampled(resident_memory),
+    )
+    return Built(engine, _details(model, pool))
+
+
+def _context_length(wanted: int | None, checkpoint: Checkpoint) -> int:
+    most = checkpoint.config.max_position_embeddings
+    if wanted is not None and wanted > most:
+        raise SetupError(
+            f"--max-model-len {wanted} is more than the {most} positions that {checkpoint.name} was made for; "
+            f"give at most {most}"
+        )
+    return wanted or most
+
+
+def _pool(model: Llama, options: EngineOptions, max_model_len: int) -> KVPool:
+    shapes, layers = model.kv_block_shapes(), model.config.num_layers
+    block_bytes = KVPool.bytes_per_block(shapes, layers, model.dtype)
+    useful = options.max_num_seqs * -(-max_model_len // BLOCK_SIZE)
+    num_blocks = kv_blocks(options.kv_memory, block_bytes, useful, model.device)
+    return KVPool(num_blocks, BLOCK_SIZE, shapes, layers, model.dtype, model.device)
+
+
+def _details(model: Llama, pool: KVPool) -> dict[str, object]:
+    shapes, layers = model.kv_block_shapes(), model.config.num_layers
+    return {
+        "architecture": model.config.architecture,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": str(model.device),
+        "kernels": model.ops.name,
+        "threads": torch.get_num_threads(),
+        "blocks": pool.num_blocks,
+        "block_size": pool.block_size,
+        "kv_bytes": pool.num_blocks * KVPool.bytes_per_block(shapes, layers, model.dtype),
+        "memory_bytes": resident_memory(),
+    }
+
+
+def _sampled(read: Callable[[], int]) -> Callable[[], int]:
+    """``read``, but at most once a second."""
+    value, due = 0, 0.0
+
+    def latest() -> int:
+        nonlocal value, due
+        now = time.monotonic()
+        if now >= due:
+            value, due = read(), now + _MEMORY_INTERVAL
+        return value
+
+    return latest
