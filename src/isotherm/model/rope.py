@@ -20,7 +20,7 @@ def frequencies(config: LlamaConfig) -> tuple[Tensor, float]:
     scaling = config.rope_scaling
     if scaling is None:
         return plain, 1.0
-    if FREQUENCY_FACTORS in scaling.values():
+    if scaling["rope_type"] == FREQUENCY_FACTORS:
         return plain / torch.tensor(scaling["factors"], dtype=torch.float32), 1.0
     if scaling["rope_type"] == "linear":
         return plain / scaling["factor"], 1.0
