@@ -28,8 +28,8 @@ class TokenScore(msgspec.Struct, array_like=True, frozen=True):
 class Piece(msgspec.Struct, array_like=True, omit_defaults=True):
     """What one step adds to the answer of one sequence; same rules as ``base.outcome.Delta``.
 
-    ``lengths`` are the characters that each token contributed to ``text`` (they sum up to it unless
-    a stop string was cut), so that a receiver who splits the text can split the tokens with it.
+    ``lengths`` are the characters of ``text`` that each token ends, so that a receiver who splits the text
+    can split the tokens with it; characters at its end that none of them ends belong to a later token.
     """
 
     sequence: int

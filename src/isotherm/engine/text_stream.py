@@ -29,7 +29,6 @@ class _Held(NamedTuple):
 
     end: int
     token_id: int
-    length: int
     score: TokenScore | None
 
 
@@ -51,6 +50,7 @@ class TextStream:
         self._pushed = 0
         self._written = 0
         self._released = 0
+        self._counted = 0
         self._unfinished: list[tuple[int, TokenScore | None]] = []
         self._held: deque[_Held] = deque()
         self._text: list[str] = []
@@ -86,17 +86,19 @@ class TextStream:
         return matched
 
     def take(self) -> tuple[str, list[int], list[int], list[TokenScore]]:
-        """What became ready since the last call: text, token ids, characters of each, scores."""
+        """What became ready since the last call: text, token ids, characters of each in this text, scores."""
+        self._counted = self._released
         taken = "".join(self._text), self._token_ids, self._lengths, self._scores
         self._text, self._token_ids, self._lengths, self._scores = [], [], [], []
         return taken
 
     def _place(self, length: int) -> None:
-        """The unfinished tokens end with the next ``length`` characters, which count for the last one."""
-        self._written += length
-        last = len(self._unfinished) - 1
-        for index, (token_id, score) in enumerate(self._unfinished):
-            self._held.append(_Held(self._written, token_id, length if index == last else 0, score))
+        """The unfinished tokens end with the next ``length`` characters."""
+        start, self._written = self._written, self._written + length
+        for token_id, score in self._unfinished[:-1]:
+            self._held.append(_Held(start + min(length, 1), token_id, score))
+        for token_id, score in self._unfinished[-1:]:
+            self._held.append(_Held(self._written, token_id, score))
         self._unfinished.clear()
 
     def _release(self, text: str) -> str | None:
@@ -113,6 +115,8 @@ class TextStream:
         while self._held and self._held[0].end <= end:
             held = self._held.popleft()
             self._token_ids.append(held.token_id)
-            self._lengths.append(held.length)
+            end_shown = min(held.end, self._released)
+            self._lengths.append(max(0, end_shown - self._counted))
+            self._counted = max(self._counted, end_shown)
             if held.score is not None:
                 self._scores.append(held.score)
