@@ -24,6 +24,8 @@ ALLOWED = {
 }
 # Tokens to text is the engine's work, text to tokens and templates are not.
 ENGINE_MAY_USE_OF_CHAT = {"isotherm.chat.detokenize", "isotherm.chat.stop", "isotherm.chat.tokenizer"}
+# A tokenizer and a context length are read on the server's side; this module needs no torch.
+BACKENDS_MAY_USE_OF_MODEL = {"isotherm.model.checkpoint"}
 MAY_IMPORT_TORCH = {"kernels", "model", "cache", "engine"}
 HEAVY = {"torch", "numba", "transformers"}
 NETWORK = {"socket", "http", "urllib.request", "httpx", "aiohttp", "requests", "huggingface_hub"}
@@ -55,6 +57,8 @@ def _may(room: str, name: str) -> bool:
         return parts[1] == "cli"
     if room == "engine" and parts[1] == "chat":
         return name in ENGINE_MAY_USE_OF_CHAT
+    if room == "backends" and parts[1] == "model":
+        return name in BACKENDS_MAY_USE_OF_MODEL
     return parts[1] == room or parts[1] in ALLOWED[room]
 
 
@@ -68,6 +72,8 @@ def _may(room: str, name: str) -> bool:
         ("engine", "torch.nn", True),
         ("engine", "isotherm.chat.template", False),
         ("engine", "isotherm.chat.stop", True),
+        ("backends", "isotherm.model.checkpoint", True),
+        ("backends", "isotherm.model.llama", False),
         ("model", "isotherm.cache.pool", False),
         ("bench", "isotherm.server.app", False),
         ("cache", "isotherm.cli.main", False),

@@ -12,6 +12,8 @@ from isotherm.policy.resolve import resolve
 from isotherm.server.context import Services
 from isotherm.settings.load import Settings
 
+_ORDER = ("model", "architecture", "context", "dtype", "device", "kernels", "threads", "KV cache", "memory")
+
 
 def facts(services: Services, settings: Settings, url: str, seconds: float) -> dict[str, Any]:
     """Everything there is to say, by name, in the order in which people want it."""
@@ -30,12 +32,32 @@ def facts(services: Services, settings: Settings, url: str, seconds: float) -> d
 
 def sampling_line(values: Mapping[str, Resolved]) -> str:
     """Effective sampling values of a request that sets none, each with who decided it."""
-    return ", ".join(f"{name} {json.dumps(item.value)} ({item.origin.value})" for name, item in values.items())
+    shown = {name: "as fits" if item.value is None else json.dumps(item.value) for name, item in values.items()}
+    return ", ".join(f"{name} {shown[name]} ({item.origin.value})" for name, item in values.items())
 
 
 def show(entries: Mapping[str, Any]) -> None:
     """One aligned line a fact, on stderr."""
-    width = max(map(len, entries))
-    for name, value in entries.items():
+    lines = readable(entries)
+    width = max(map(len, lines))
+    for name, value in lines.items():
         print(f"  {name:<{width}}  {value}", file=sys.stderr)
     print(f"\nChat page: {entries['url']}/    OpenAI base URL: {entries['url']}/v1", file=sys.stderr, flush=True)
+
+
+def readable(entries: Mapping[str, Any]) -> dict[str, str]:
+    """The facts as people want them: block counts as tokens, bytes as megabytes, names as words."""
+    rest = dict(entries)
+    lines = {}
+    if {"blocks", "block_size", "kv_bytes"} <= rest.keys():
+        blocks, size, total = rest.pop("blocks"), rest.pop("block_size"), rest.pop("kv_bytes")
+        lines["KV cache"] = f"{blocks} blocks of {size} tokens, at most {_megabytes(total)}"
+    for name, value in rest.items():
+        shown = _megabytes(value) if name.endswith("_bytes") else str(value)
+        lines[name.removesuffix("_bytes").replace("_", " ")] = shown
+    order = [name for name in _ORDER if name in lines]
+    return {name: lines[name] for name in [*order, *(name for name in lines if name not in order)]}
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
