@@ -15,7 +15,7 @@ def resident_bytes():
 def test_shapes_and_cost():
     shapes = ((3, 64, 32), (3, 32, 64))
     pool = KVPool(5, 32, shapes, num_layers=2, dtype=torch.bfloat16)
-    assert [(k.shape, v.shape) for k, v in pool.layers] == [((5, 3, 64, 32), (5, 3, 32, 64))] * 2
+    assert [(k.shape, v.shape) for k, v in zip(pool.keys, pool.values, strict=True)] == [((5, 3, 64, 32), (5, 3, 32, 64))] * 2
     assert KVPool.bytes_per_block(shapes, 2, torch.bfloat16) == 2 * 2 * 3 * 64 * 32 * 2
 
 
@@ -23,6 +23,6 @@ def test_untouched_pool_takes_no_memory():
     before = resident_bytes()
     pool = KVPool(4096, 32, ((8, 64, 32), (8, 32, 64)), num_layers=1, dtype=torch.float32)
     assert resident_bytes() - before < 32 * 2**20
-    keys, _ = pool.layers[0]
+    keys = pool.keys[0]
     keys[:16] = 1
     assert resident_bytes() - before < 64 * 2**20

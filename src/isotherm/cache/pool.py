@@ -13,7 +13,7 @@ BlockShapes = tuple[tuple[int, ...], tuple[int, ...]]
 class KVPool:
     """Keys and values of every layer, addressed by block id and offset.
 
-    ``layers[i]`` is a pair (K, V), each ``[num_blocks, *block shape]``. The tensors are not initialised: the
+    ``keys`` and ``values`` are ``[num_layers, num_blocks, *block shape]``. The tensors are not initialised: the
     operating system maps their pages when they are first written, so a pool that is never filled costs no memory.
     """
 
@@ -28,13 +28,9 @@ class KVPool:
     ) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
-        self.layers = [
-            (
-                torch.empty((num_blocks, *block_shapes[0]), dtype=dtype, device=device),
-                torch.empty((num_blocks, *block_shapes[1]), dtype=dtype, device=device),
-            )
-            for _ in range(num_layers)
-        ]
+        self.keys, self.values = (
+            torch.empty((num_layers, num_blocks, *shape), dtype=dtype, device=device) for shape in block_shapes
+        )
 
     @staticmethod
     def bytes_per_block(block_shapes: BlockShapes, num_layers: int, dtype: torch.dtype) -> int:

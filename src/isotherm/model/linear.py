@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from isotherm.kernels.cpu.quant_matmul import QuantWeight
+
 
 class Linear(Protocol):
-    """y = x W^T + b: x [rows, K] in the model's dtype -> [rows, N] in the same dtype."""
+    """y = x W^T + b: x [rows, K] in the model's dtype -> [rows, N] in the same dtype or in float32."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
@@ -49,6 +52,31 @@ class PackedLinear:
     def _product(self, x: Tensor) -> Tensor:
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
         return out
+
+
+class QuantLinear:
+    """Weights kept in 4 or 8 bits with scales, activations rounded to 8 bits: reads least memory, wins for few rows.
+
+    ``wide`` takes over from ``few_rows`` rows on, where arithmetic and not memory is the limit; without it all row
+    counts are computed here.
+    """
+
+    name = "quantised"
+
+    def __init__(self, weight: QuantWeight, bias: Tensor | None, wide: Linear | None, few_rows: int) -> None:
+        from isotherm.kernels.cpu.quant_matmul import matmul  # noqa: PLC0415 (numba loads only where it is used)
+
+        self.weight, self._bias, self._wide, self._few_rows, self._matmul = weight, bias, wide, few_rows, matmul
+
+    @property
+    def biased(self) -> bool:
+        return self._bias is not None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self._wide is not None and x.shape[0] >= self._few_rows:
+            return self._wide(x)
+        out = self._matmul(x, self.weight)
+        return out if self._bias is None else out + self._bias
 
 
 PACKED_FOR_ROWS = 32

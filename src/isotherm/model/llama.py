@@ -6,6 +6,7 @@ The residual stream is float32 whatever the model's dtype; linear layers and the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -18,8 +19,11 @@ from isotherm.model.communicator import Communicator
 from isotherm.model.config import LlamaConfig
 from isotherm.model.linear import Linear
 
-KV = list[tuple[Tensor, Tensor]]
-"""Keys [N, G, E, B] and values [N, G, B, E] of every layer."""
+if TYPE_CHECKING:
+    from isotherm.kernels.cpu.decode_stack import StackWeights
+
+KV = tuple[Tensor, Tensor]
+"""Keys [layers, N, G, E, B] and values [layers, N, G, B, E]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """``embedding`` [V, C] in the model's dtype, ``cos`` and ``sin`` float32 [context, E/2]."""
+    """``embedding`` [V, C] in the model's dtype, ``cos`` and ``sin`` float32 [context, E/2].
+
+    ``stack`` is there when a whole decode step can run in one compiled call.
+    """
 
     embedding: Tensor
     layers: list[Layer]
@@ -44,16 +51,24 @@ class Weights:
     head: Linear
     cos: Tensor
     sin: Tensor
+    stack: StackWeights | None = None
 
 
 class Llama:
     """Computes one forward at a time; holds no state between them but its weights."""
 
     def __init__(
-        self, config: LlamaConfig, weights: Weights, ops: Ops, dtype: torch.dtype, communicator: Communicator
+        self,
+        config: LlamaConfig,
+        weights: Weights,
+        ops: Ops,
+        dtype: torch.dtype,
+        few_rows: int,
+        communicator: Communicator,
     ) -> None:
         self.config, self.weights, self.ops, self.dtype = config, weights, ops, dtype
         self.communicator = communicator
+        self._few_rows = few_rows
         self._scale = config.head_dim**-0.5
 
     @property
@@ -70,22 +85,33 @@ class Llama:
 
     def forward(self, batch: Batch, kv: KV) -> Tensor:
         """Logits float32 [R, V] of the rows that the batch asks for; keys and values are written to ``kv``."""
+        weights, eps = self.weights, self.config.rms_norm_eps
+        if batch.logit_rows is not None and not batch.logit_rows.numel():
+            self._layers(batch, kv)
+            return torch.empty((0, self.config.vocab_size), device=self.device)
+        x, addend = self._layers(batch, kv)
+        if batch.logit_rows is not None:
+            x, addend = x[batch.logit_rows], addend[batch.logit_rows]
+        return weights.head(self.ops.add_rms_norm(x, addend, weights.norm, eps, self.dtype)).float()
+
+    def _layers(self, batch: Batch, kv: KV) -> tuple[Tensor, Tensor]:
+        """The residual stream after all layers, and the last sublayer's output, still to be added: [T, C] each."""
         weights, ops, eps = self.weights, self.ops, self.config.rms_norm_eps
         x = F.embedding(batch.token_ids, weights.embedding).float()
         cos, sin = weights.cos[batch.positions], weights.sin[batch.positions]
+        if weights.stack is not None and not batch.prefill and x.shape[0] < self._few_rows:
+            from isotherm.kernels.cpu.decode_stack import decode_stack  # noqa: PLC0415 (numba loads where it is used)
+
+            return x, decode_stack(x, cos, sin, batch.slots, batch.tables, batch.lengths, *kv, weights.stack)
         addend: Tensor | None = None
-        for layer, cache in zip(weights.layers, kv, strict=True):
+        for layer, keys, values in zip(weights.layers, *kv, strict=True):
             hidden = ops.add_rms_norm(x, addend, layer.attention_norm, eps, self.dtype)
-            attended = self._attend(layer.qkv(hidden), cos, sin, batch, *cache)
+            attended = self._attend(layer.qkv(hidden), cos, sin, batch, keys, values)
             addend = self.communicator.all_reduce(layer.output(attended))
             hidden = ops.add_rms_norm(x, addend, layer.mlp_norm, eps, self.dtype)
             addend = self.communicator.all_reduce(layer.down(ops.silu_mul(layer.gate_up(hidden))))
-        if batch.logit_rows is not None:
-            if not batch.logit_rows.numel():
-                return x.new_empty((0, self.config.vocab_size))
-            x = x[batch.logit_rows]
-            addend = None if addend is None else addend[batch.logit_rows]
-        return weights.head(ops.add_rms_norm(x, addend, weights.norm, eps, self.dtype)).float()
+        assert addend is not None, "a network has layers"
+        return x, addend
 
     def _attend(self, qkv: Tensor, cos: Tensor, sin: Tensor, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
         """Attention of all rows, [T, H * E] in the model's dtype."""

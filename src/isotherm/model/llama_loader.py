@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from isotherm.kernels import dispatch
-from isotherm.model import linear, rope
+from isotherm.model import linear, quantised, rope
 from isotherm.model.communicator import Communicator
 from isotherm.model.config import LlamaConfig
-from isotherm.model.linear import Linear
+from isotherm.model.linear import Linear, QuantLinear
 from isotherm.model.llama import Layer, Llama, Weights
 from isotherm.model.tensors import TensorSource
+
+if TYPE_CHECKING:
+    from isotherm.kernels.cpu.decode_stack import StackWeights
+
+FEW_ROWS = 64
+"""Rows from which packed bfloat16 beats quantised weights; below it, memory is the limit."""
 
 Progress = Callable[[int, int], None]
 """Called with layers done and layers in all."""
@@ -26,27 +33,56 @@ def load_llama(
     *,
     dtype: torch.dtype,
     max_model_len: int,
+    keep_quantised: bool = False,
+    few_rows: int = FEW_ROWS,
     deterministic: bool = False,
     device: torch.device | None = None,
     progress: Progress | None = None,
 ) -> Llama:
     """Build the network from tensors in Hugging Face's naming.
 
-    ``dtype`` is that of linear layers and cache. ``deterministic`` chooses layouts whose rows do not depend on
-    how many there are.
+    ``dtype`` is that of linear layers and cache. ``keep_quantised`` keeps 4- and 8-bit weights as they are for
+    forwards of fewer than ``few_rows`` rows. ``deterministic`` chooses layouts whose rows do not depend on how many
+    there are.
     """
-    loader = _Loader(config, tensors, dtype, deterministic, device or torch.device("cpu"))
+    loader = _Loader(config, tensors, dtype, keep_quantised, few_rows, deterministic, device or torch.device("cpu"))
     cos, sin = (table.to(loader.device) for table in rope.tables(config, max_model_len))
     layers = []
     for index in range(config.num_layers):
         layers.append(loader.layer(f"model.layers.{index}."))
         if progress:
             progress(index + 1, config.num_layers)
-    embedding = loader.values("model.embed_tokens.weight")
-    head = loader.pack(embedding if config.tie_word_embeddings else loader.values("lm_head.weight"), None)
-    weights = Weights(embedding, layers, loader.norm("model.norm.weight"), head, cos, sin)
+    weights = Weights(
+        embedding=loader.values("model.embed_tokens.weight"),
+        layers=layers,
+        norm=loader.norm("model.norm.weight"),
+        head=loader.head("model.embed_tokens" if config.tie_word_embeddings else "lm_head"),
+        cos=cos,
+        sin=sin,
+        stack=_stack(layers, config),
+    )
     ops = dispatch.select(loader.device, dtype, config.hidden_size, config.head_dim)
-    return Llama(config, weights, ops, dtype, Communicator())
+    return Llama(config, weights, ops, dtype, few_rows, Communicator())
+
+
+def _stack(layers: list[Layer], config: LlamaConfig) -> StackWeights | None:
+    """The layers in the form that one compiled decode step reads, when all of them were kept quantised alike."""
+    linears = [(layer.qkv, layer.output, layer.gate_up, layer.down) for layer in layers]
+    quantised = [tuple(each for each in four if isinstance(each, QuantLinear) and not each.biased) for four in linears]
+    if any(len(four) < 4 for four in quantised) or len({each.weight.bits for four in quantised for each in four}) > 1:
+        return None
+    from isotherm.kernels.cpu.decode_stack import StackWeights  # noqa: PLC0415 (numba loads only where it is used)
+
+    norms = (
+        np.stack([layer.attention_norm.numpy() for layer in layers]),
+        np.stack([layer.mlp_norm.numpy() for layer in layers]),
+    )
+    weights = [tuple(each.weight for each in four) for four in quantised]
+    stacked = StackWeights.of(weights, norms, config.num_heads, config.rms_norm_eps)
+    for index, four in enumerate(quantised):
+        for kind, each in enumerate(four):
+            each.weight = stacked.layer(kind, index, each.weight)
+    return stacked
 
 
 class _Loader:
@@ -57,11 +93,14 @@ class _Loader:
         config: LlamaConfig,
         tensors: Mapping[str, TensorSource],
         dtype: torch.dtype,
+        keep_quantised: bool,
+        few_rows: int,
         deterministic: bool,
         device: torch.device,
     ) -> None:
         self.device = device
         self._config, self._tensors, self._dtype, self._deterministic = config, tensors, dtype, deterministic
+        self._keep_quantised, self._few_rows = keep_quantised and device.type == "cpu", few_rows
         self._packed = dtype == torch.bfloat16 and device.type == "cpu" and linear.packing_works()
 
     def layer(self, prefix: str) -> Layer:
@@ -81,13 +120,21 @@ class _Loader:
     def norm(self, name: str) -> Tensor:
         return torch.from_numpy(np.array(self._tensors[name].dequantize())).to(self.device)
 
-    def pack(self, weight: Tensor, bias: Tensor | None) -> Linear:
-        return linear.build(weight, bias, packed=self._packed, even_rows=self._deterministic)
+    def head(self, name: str) -> Linear:
+        """The layer that makes logits: few rows ask for them, so a quantised one needs no second form."""
+        source = self._tensors[name + ".weight"]
+        if self._keep_quantised and quantised.keeps([source]):
+            return QuantLinear(quantised.stack([source]), None, None, self._few_rows)
+        return self._linear(name)
 
     def _linear(self, *names: str) -> Linear:
         """Layers that read the same input, stacked into one."""
+        sources, bias = [self._tensors[name + ".weight"] for name in names], self._bias(names)
         weight = torch.cat([self.values(name + ".weight") for name in names])
-        return self.pack(weight, self._bias(names))
+        dense = linear.build(weight, bias, packed=self._packed, even_rows=self._deterministic)
+        if self._keep_quantised and quantised.keeps(sources):
+            return QuantLinear(quantised.stack(sources), bias, dense, self._few_rows)
+        return dense
 
     def _bias(self, names: tuple[str, ...]) -> Tensor | None:
         """The stacked biases, zero for a layer without one; None where no layer has any."""
