@@ -1,0 +1,114 @@
+"""Text to token ids and back, around the ``tokenizers`` library."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tokenizers
+
+from isotherm.base.errors import SetupError
+from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.chat.token_bytes import TokenTable
+
+
+class Tokenizer:
+    """One model's tokenizer; ``table`` gives the bytes of each token."""
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        self.table = TokenTable(spec)
+        self._json = spec.tokenizer_json
+        self._all = _load(spec.tokenizer_json)
+        added = self.table.added_tokens
+        controls = {token["content"] for token in added if token["special"] or token["id"] in spec.special_ids}
+        marks = [token for token in added if token["content"] in controls or _is_markup(token["content"])]
+        self.markup = Markup(marks, controls)
+        self._text_only: tokenizers.Tokenizer | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the highest id that stands for something."""
+        return len(self.table)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text in which control tokens may be written out. No BOS is put before it."""
+        return list(self._all.encode(text, add_special_tokens=False).ids)
+
+    def encode_text(self, text: str) -> list[int]:
+        """Ids of a text that is only text, whatever it spells."""
+        if self._text_only is None:
+            # Built when first needed: few conversations spell a control token.
+            description = json.loads(self._json)
+            marks = self.markup.ids
+            description["added_tokens"] = [
+                token for token in description["added_tokens"] if token["content"] not in marks
+            ]
+            self._text_only = _load(json.dumps(description, ensure_ascii=False).encode())
+        return list(self._text_only.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
+        """The text of a whole list of ids; bytes that are no UTF-8 give U+FFFD. IndexError for an unknown id."""
+        hidden = self.table.special_ids if skip_special else frozenset()
+        data = b"".join(self.table.bytes_of(token_id) for token_id in ids if token_id not in hidden)
+        text = data.decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self.table.drops_first_space else text
+
+
+class Markup:
+    """The tokens that give a conversation its structure: control tokens, and ``<think>`` and the like.
+
+    ``ids`` maps their text to their id, ``controls`` are those that are control tokens.
+    """
+
+    def __init__(self, tokens: Sequence[Mapping[str, Any]], controls: set[str]) -> None:
+        longest_first = sorted(tokens, key=lambda token: len(token["content"]), reverse=True)
+        self.ids = {token["content"]: int(token["id"]) for token in longest_first}
+        self.controls = frozenset(controls)
+        alternatives = "|".join(map(re.escape, self.ids)) or r"(?!)"
+        # A lookahead finds spellings that overlap, too.
+        self._starts = re.compile(f"(?=({alternatives}))")
+        self._whole = re.compile("|".join(map(_with_stripping, longest_first)) or r"(?!)")
+
+    def spelled(self, text: str) -> Iterator[tuple[int, str]]:
+        """Where a text spells which token."""
+        for match in self._starts.finditer(text):
+            yield match.start(), match[1]
+
+    def begun(self, text: str) -> Iterator[tuple[int, str]]:
+        """Where the end of a text begins to spell which token."""
+        for token in self.ids:
+            for length in range(min(len(token) - 1, len(text)), 0, -1):
+                if text.endswith(token[:length]):
+                    yield len(text) - length, token
+                    break
+
+    def split(self, text: str) -> Iterator[tuple[str, int | None]]:
+        """The text in pieces: each token with its id, and what stands between them with None."""
+        end = 0
+        for match in self._whole.finditer(text):
+            yield text[end : match.start()], None
+            token = match[0] if match[0] in self.ids else match[0].strip()
+            yield token, self.ids[token]
+            end = match.end()
+        yield text[end:], None
+
+
+def _with_stripping(token: Mapping[str, Any]) -> str:
+    """A token's pattern; some take the white space beside them with them."""
+    before, after = (r"\s*" if token.get(side) else "" for side in ("lstrip", "rstrip"))
+    return f"{before}{re.escape(token['content'])}{after}"
+
+
+def _is_markup(text: str) -> bool:
+    """Added tokens are also runs of spaces or words; those that structure a conversation are in brackets."""
+    return len(text) > 2 and text[0] + text[-1] in ("<>", "[]")
+
+
+def _load(tokenizer_json: bytes) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_buffer(tokenizer_json)
+    # The library raises bare Exception for everything that it dislikes in the file.
+    except Exception as error:
+        raise SetupError(f"The model's tokenizer.json cannot be used: {error}.") from error
