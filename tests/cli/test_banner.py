@@ -1,7 +1,7 @@
 """What is printed at the start: units, order, origins."""
 
 from isotherm.base.sampling import Origin, Resolved
-from isotherm.cli.banner import readable, sampling_line, show
+from isotherm.cli.banner import by_origin, readable, show
 
 FACTS = {
     "model": "m",
@@ -25,7 +25,10 @@ def test_numbers_have_units_and_what_matters_comes_first():
 
 def test_defaults_come_with_their_origin():
     values = {"temperature": Resolved(0.6, Origin.OPERATOR), "max_tokens": Resolved(None, Origin.PROTOCOL)}
-    assert sampling_line(values) == "temperature 0.6 (operator), max_tokens as fits (protocol)"
+    groups = by_origin(values)
+    assert groups == {"operator": {"temperature": 0.6}, "protocol": {"max_tokens": None}}
+    lines = readable({"defaults": groups})
+    assert lines == {"operator defaults": "temperature 0.6", "protocol defaults": "max_tokens as many as fit"}
 
 
 def test_it_is_talk_and_not_data(capsys):

@@ -39,8 +39,8 @@ def test_it_says_what_it_serves_and_how(started):
     log = server.log
     assert "dtype" in log
     assert "100 of 32 tokens" in log
-    assert "temperature 0.6 (operator)" in log
-    assert "top_p 1.0 (protocol)" in log
+    assert "operator defaults  temperature 0.6" in log
+    assert "protocol defaults  top_p 1.0" in log
     assert "open, no API keys" in log
 
 
@@ -151,7 +151,7 @@ def test_what_cannot_start_says_why(started, flags, phrase):
 def test_json_logs_carry_request_ids(started):
     server = started("--log-format", "json")
     ready = json.loads(next(line for line in server.wait_for('"ready"').splitlines() if '"ready"' in line))
-    assert "temperature 1.0 (protocol)" in ready["defaults"]
+    assert ready["defaults"]["protocol"]["temperature"] == 1.0
     response = httpx.get(ready["url"] + "/v1/models", headers={"x-request-id": "mine"}, trust_env=False)
     assert response.headers["x-request-id"] == "mine"
     server.wait_for('"mine"')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +21,7 @@ def facts(services: Services, settings: Settings, url: str, seconds: float) -> d
         "model": services.model_name,
         "context": f"{info.max_model_len} tokens",
         **info.details,
-        "defaults": sampling_line(resolve({}, services.operator, services.model)),
+        "defaults": by_origin(resolve({}, services.operator, services.model)),
         "access": f"{len(services.config.api_keys)} API keys" if services.config.api_keys else "open, no API keys",
         "settings": settings.digest(),
         "loaded in": f"{seconds:.1f} s",
@@ -30,10 +29,12 @@ def facts(services: Services, settings: Settings, url: str, seconds: float) -> d
     }
 
 
-def sampling_line(values: Mapping[str, Resolved]) -> str:
-    """Effective sampling values of a request that sets none, each with who decided it."""
-    shown = {name: "as fits" if item.value is None else json.dumps(item.value) for name, item in values.items()}
-    return ", ".join(f"{name} {shown[name]} ({item.origin.value})" for name, item in values.items())
+def by_origin(values: Mapping[str, Resolved]) -> dict[str, dict[str, Any]]:
+    """Effective sampling values of a request that sets none, grouped by who decided them."""
+    groups: dict[str, dict[str, Any]] = {}
+    for name, item in values.items():
+        groups.setdefault(item.origin.value, {})[name] = item.value
+    return groups
 
 
 def show(entries: Mapping[str, Any]) -> None:
@@ -52,11 +53,17 @@ def readable(entries: Mapping[str, Any]) -> dict[str, str]:
     if {"blocks", "block_size", "kv_bytes"} <= rest.keys():
         blocks, size, total = rest.pop("blocks"), rest.pop("block_size"), rest.pop("kv_bytes")
         lines["KV cache"] = f"{blocks} blocks of {size} tokens, at most {_megabytes(total)}"
+    for origin, values in rest.pop("defaults", {}).items():
+        lines[f"{origin} defaults"] = ", ".join(f"{name} {_number(value)}" for name, value in values.items())
     for name, value in rest.items():
         shown = _megabytes(value) if name.endswith("_bytes") else str(value)
         lines[name.removesuffix("_bytes").replace("_", " ")] = shown
     order = [name for name in _ORDER if name in lines]
     return {name: lines[name] for name in [*order, *(name for name in lines if name not in order)]}
+
+
+def _number(value: float | None) -> str:
+    return "as many as fit" if value is None else str(value)
 
 
 def _megabytes(count: int) -> str:
