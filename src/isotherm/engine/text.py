@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from isotherm.base.tokenizer import TokenizerSpec
-from isotherm.chat.detokenize import Detokenizer
+from isotherm.chat.detokenize import Detokenizer, TokenTable
 from isotherm.chat.stop import StopMatcher
-from isotherm.chat.token_bytes import TokenTable
 
 
 class ModelText:
