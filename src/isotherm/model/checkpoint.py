@@ -5,6 +5,7 @@ Nothing here needs torch: listing, inspecting and fetching work without an engin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,6 +14,7 @@ from typing import Any
 
 from isotherm.base.errors import SetupError
 from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.model import huggingface
 from isotherm.model.catalog import CATALOG
 from isotherm.model.config import LlamaConfig, tensor_shapes
 from isotherm.model.fetch import fetch
@@ -20,8 +22,12 @@ from isotherm.model.gguf_config import config_from_gguf
 from isotherm.model.gguf_file import read_gguf
 from isotherm.model.gguf_tensors import GgufTensors
 from isotherm.model.gguf_tokenizer import tokenizer_from_gguf
+from isotherm.model.huggingface_config import config_from_huggingface
+from isotherm.model.huggingface_tokenizer import generation_config, tokenizer_from_folder
 from isotherm.model.progress import Progress, silent
 from isotherm.model.tensors import TensorSource
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,12 @@ def open_checkpoint(ref: str, *, offline: bool = False, progress: Progress | Non
     if ref in CATALOG:
         return _open_gguf(fetch(CATALOG[ref], offline=offline, progress=progress or silent), ref)
     path = Path(ref).expanduser()
+    if path.is_dir():
+        return _open_folder(path, path.resolve().name)
     if path.is_file():
         return _open_gguf(path, path.stem)
+    if HUB_ID.fullmatch(ref) and not ref.endswith(".gguf"):
+        return _open_folder(huggingface.download(ref, offline=offline), ref)
     raise _unknown(ref)
 
 
@@ -56,6 +66,18 @@ def _open_gguf(path: Path, name: str) -> Checkpoint:
     tensors = GgufTensors(file, config)
     check_tensors({name: tensor.shape for name, tensor in tensors.items()}, config, path)
     return Checkpoint(name, path, "gguf", config, tokenizer_from_gguf(file), {}, tensors)
+
+
+def _open_folder(folder: Path, name: str) -> Checkpoint:
+    raw = huggingface.read_json(folder / "config.json")
+    config = config_from_huggingface(raw, str(folder / "config.json"))
+    tensors = huggingface.read_weights(folder)
+    if config.tie_word_embeddings:
+        # Some publishers save the tied head again.
+        tensors.pop("lm_head.weight", None)
+    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, config, folder)
+    tokenizer = tokenizer_from_folder(folder, raw)
+    return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors)
 
 
 def check_tensors(found: Mapping[str, tuple[int, ...]], config: LlamaConfig, path: Path) -> None:
@@ -77,6 +99,7 @@ def _unknown(ref: str) -> SetupError:
     close = get_close_matches(ref, CATALOG, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     return SetupError(
-        f"There is no model {ref!r}: neither a name ({', '.join(sorted(CATALOG))}), nor a file, nor a folder.{hint} "
+        f"There is no model {ref!r}: neither a name ({', '.join(sorted(CATALOG))}), nor a file, nor a folder, "
+        f"nor a hub id (owner/name).{hint} "
         "Run `isotherm models list`."
     )

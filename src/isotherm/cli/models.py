@@ -1,0 +1,140 @@
+"""``isotherm models``: which models have a name, bring one here, look into one before loading it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from isotherm.base.errors import SetupError
+from isotherm.cli.transfer import transfer
+from isotherm.model.catalog import CATALOG, CatalogEntry
+from isotherm.settings.kinds import Size
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("models", description="List, fetch and inspect models.", allow_abbrev=False)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="models that have a name, and whether they are here")
+    fetching = actions.add_parser("fetch", help="download a model into the cache and check it")
+    fetching.add_argument("model", help="name of a model, or a hub id owner/name")
+    looking = actions.add_parser("inspect", help="parameters, bytes, memory per token; nothing is loaded")
+    looking.add_argument("model", help="name, .gguf file, Hugging Face folder or hub id")
+    looking.add_argument("--memory", metavar="SIZE", help="say how many tokens fit into this much, for example 2G")
+    for action in (listing, fetching, looking):
+        action.add_argument("--json", action="store_true", help="print JSON")
+    for action in (fetching, looking):
+        action.add_argument("--offline", action="store_true", help="use what is here, download nothing")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do one action; data on stdout, progress on stderr."""
+    actions: dict[str, Callable[[argparse.Namespace], None]] = {"list": _list, "fetch": _fetch, "inspect": _inspect}
+    actions[args.action](args)
+    return 0
+
+
+def _list(args: argparse.Namespace) -> None:
+    from isotherm.model.fetch import cached_path  # noqa: PLC0415  (each action imports what it needs)
+
+    found = {entry: cached_path(entry) for entry in CATALOG.values()}
+    if args.json:
+        rows = [{**asdict(entry), "path": path and str(path)} for entry, path in found.items()]
+        print(json.dumps(rows, indent=2))
+        return
+    width = max(map(len, CATALOG))
+    for entry, path in found.items():
+        print(
+            f"{entry.name:<{width}}  {_megabytes(entry.size):>9}  {'here' if path else 'not here':<8}  {entry.summary}"
+        )
+
+
+def _fetch(args: argparse.Namespace) -> None:
+    path = _fetched(CATALOG.get(args.model), args)
+    print(json.dumps({"name": args.model, "path": path}) if args.json else path)
+
+
+def _fetched(entry: CatalogEntry | None, args: argparse.Namespace) -> str:
+    from isotherm.model.checkpoint import open_checkpoint  # noqa: PLC0415
+    from isotherm.model.fetch import fetch  # noqa: PLC0415
+
+    with transfer() as report:
+        if entry is None:
+            # Opened too: a model that cannot be used is no success.
+            return str(open_checkpoint(args.model, offline=args.offline, progress=report).path)
+        return str(fetch(entry, offline=args.offline, progress=report))
+
+
+def _inspect(args: argparse.Namespace) -> None:
+    from isotherm.model.checkpoint import open_checkpoint  # noqa: PLC0415
+    from isotherm.model.inspect import inspect_checkpoint  # noqa: PLC0415
+
+    memory = _memory(args.memory)
+    with transfer() as report:
+        checkpoint = open_checkpoint(args.model, offline=args.offline, progress=report)
+    facts = asdict(inspect_checkpoint(checkpoint, memory))
+    if args.json:
+        print(json.dumps(facts, indent=2))
+        return
+    for name, text in _lines(facts):
+        print(f"{name:<18} {text}")
+
+
+def _memory(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        size = Size().parse(text)
+    except ValueError as error:
+        raise SetupError(f"--memory {error}") from error
+    assert isinstance(size, int)
+    return size
+
+
+def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    config, tokenizer = facts["config"], facts["tokenizer"]
+    lines = [
+        ("model", facts["name"]),
+        ("file", f"{facts['path']} ({facts['format']})"),
+        ("architecture", config["architecture"]),
+        ("parameters", f"{facts['parameters']:,}"),
+        ("weights", _megabytes(facts["weight_bytes"])),
+    ]
+    lines += [
+        (f"  {share['kind']}", f"{_megabytes(share['bytes'])} in {share['tensors']} tensors, {share['parameters']:,}")
+        for share in facts["storage"]
+    ]
+    lines += [
+        ("layers", f"{config['num_layers']} of width {config['hidden_size']}, MLP {config['intermediate_size']}"),
+        ("heads", f"{config['num_heads']} for queries, {config['num_kv_heads']} for keys, {config['head_dim']} wide"),
+        ("rotary positions", f"base {config['rope_theta']:g}, {_rope(config['rope_scaling'])}"),
+        ("context", f"{facts['context']:,} tokens"),
+    ]
+    lines += [(f"KV in {dtype}", f"{size:,} bytes a token") for dtype, size in facts["kv_bytes_per_token"].items()]
+    if facts["tokens_that_fit"] is not None:
+        fits = ", ".join(f"{count:,} in {dtype}" for dtype, count in facts["tokens_that_fit"].items())
+        lines.append((f"fit in {_megabytes(facts['memory_bytes'])}", f"{fits} (weights as stored, and KV)"))
+    template = "with" if tokenizer["chat_template"] else "without"
+    lines += [
+        ("vocabulary", f"{tokenizer['vocab_size']:,} tokens, {tokenizer['special_tokens']} of them special"),
+        (
+            "begins with",
+            f"{tokenizer['bos']!r}, {'always' if tokenizer['adds_bos'] else 'only if a template writes it'}",
+        ),
+        ("ends with", f"{tokenizer['eos']!r}, ids {', '.join(map(str, tokenizer['eos_ids']))}"),
+        ("chat", f"{template} chat template"),
+        ("sampling", json.dumps(facts["generation_config"]) if facts["generation_config"] else "nothing recommended"),
+    ]
+    return lines
+
+
+def _rope(scaling: dict[str, Any] | None) -> str:
+    return "not stretched" if scaling is None else f"stretched by {scaling['rope_type']}"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
