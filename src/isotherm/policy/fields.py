@@ -42,15 +42,16 @@ class SamplingField:
         return " and ".join(parts) or "any number"
 
 
+_MOST = 2**31 - 1
 _TABLE = (
     SamplingField("temperature", float, 1.0, "Sharpness of the distribution; 0 is greedy.", low=0, high=2),
     SamplingField("top_p", float, 1.0, "Keep the likeliest tokens up to this mass; 1 is off.", above=0, high=1),
-    SamplingField("top_k", int, 0, "Keep this many likeliest tokens; 0 or -1 is off.", low=-1),
+    SamplingField("top_k", int, 0, "Keep this many likeliest tokens; 0 or -1 is off.", low=-1, high=_MOST),
     SamplingField("min_p", float, 0.0, "Drop tokens below this share of the likeliest one; 0 is off.", low=0, high=1),
     SamplingField("repetition_penalty", float, 1.0, "Divides the logits of seen tokens; 1 is off.", above=0, high=10),
     SamplingField("presence_penalty", float, 0.0, "Subtracted once from tokens already generated.", low=-2, high=2),
     SamplingField("frequency_penalty", float, 0.0, "Subtracted for each time a token was generated.", low=-2, high=2),
-    SamplingField("max_tokens", int, None, "Most tokens to generate; clamped to the context that is left.", low=1),
+    SamplingField("max_tokens", int, None, "Most tokens to generate; clamped to the context.", low=1, high=_MOST),
 )
 FIELDS: Mapping[str, SamplingField] = {field.name: field for field in _TABLE}
 PROTOCOL: Mapping[str, float | int | None] = {field.name: field.protocol for field in _TABLE}

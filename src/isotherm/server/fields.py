@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import BaseModel
@@ -103,20 +104,25 @@ def review(body: Body, *, strict: bool) -> list[Warning]:
     Raises:
         RequestError: a field that changes the output; in strict mode also an unknown one.
     """
-    known = type(body).model_fields
-    warnings = []
+    names = [*type(body).model_fields, *REFUSED, *IGNORED]
+    unknown = []
     for name, value in (body.model_extra or {}).items():
         refusal = REFUSED.get(name)
         if refusal is not None:
             _check_neutral(name, value, refusal)
         elif name not in IGNORED:
-            warnings.append(_unknown(name, [*known, *REFUSED, *IGNORED]))
-    for path, part in _parts(body):
-        warnings += [_unknown(f"{path}.{name}", list(type(part).model_fields)) for name in part.model_extra or ()]
+            unknown.append((name, names))
+    inside = (
+        (f"{path}.{name}", list(type(part).model_fields))
+        for path, part in _parts(body)
+        for name in part.model_extra or ()
+    )
+    # Looking for the name that was meant is slow; a body may have a hundred thousand wrong ones.
+    warnings = [_unknown(path, known) for path, known in islice(chain(unknown, inside), MAX_WARNINGS)]
     if strict and warnings:
         first = warnings[0]
         raise RequestError(f"{first.message} This server is strict.", param=first.param, code="unknown_field")
-    return warnings[:MAX_WARNINGS]
+    return warnings
 
 
 def _check_neutral(name: str, value: Any, refusal: Refusal) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from isotherm.base.errors import RequestError
 
 _SHOWN = 60
+_KEY = "[key]"
+_SENTENCES = {"missing": "is required", "string_pattern_mismatch": "keys are token ids in digits"}
 _BRANCHES = ("str", "int", "float", "bool", "list[", "constrained-", "function-", "dict[")
 
 
@@ -22,7 +25,7 @@ def field_path(location: Sequence[str | int]) -> str:
     for step in location:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif step not in _BRANCHES and not step.startswith(_BRANCHES[4:]):
+        elif step != _KEY and step not in _BRANCHES and not step.startswith(_BRANCHES[4:]):
             path += f".{step}" if path else step
     return path
 
@@ -32,22 +35,20 @@ def refusal(error: ValidationError) -> RequestError:
     errors = error.errors(include_url=False, include_context=False)
     field = errors[0]["loc"][:1]
     # Of a union's complaints the deepest belongs to the branch that the client meant.
-    same_field = [detail for detail in errors if detail["loc"][:1] == field]
-    depth = max(len(detail["loc"]) for detail in same_field)
-    deepest = [detail for detail in same_field if len(detail["loc"]) == depth]
-    path = field_path(deepest[0]["loc"])
-    complaints = " or ".join(dict.fromkeys(_sentence(detail) for detail in deepest))
-    sent = _clipped(deepest[0])
-    message = f"{path or 'body'}: {complaints}{sent}"
-    return RequestError(message, param=path or None, code="invalid_value")
+    deepest = max((detail for detail in errors if detail["loc"][:1] == field), key=lambda detail: len(detail["loc"]))
+    path = field_path(deepest["loc"])
+    same = [detail for detail in errors if field_path(detail["loc"]) == path]
+    complaints = " or ".join(dict.fromkeys(_sentence(detail) for detail in same))
+    return RequestError(f"{path}: {complaints}{_sent(deepest)}", param=path, code="invalid_value")
 
 
 def _sentence(detail: ErrorDetails) -> str:
-    return detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    sentence = _SENTENCES.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
+    return sentence.removeprefix("Input ").removeprefix("List ").removeprefix("String ")
 
 
-def _clipped(detail: ErrorDetails) -> str:
+def _sent(detail: ErrorDetails) -> str:
     if detail["type"] in ("missing", "value_error"):
         return "."
-    sent = repr(detail["input"])
+    sent = msgspec.json.encode(detail["input"]).decode()
     return f"; it is {sent if len(sent) <= _SHOWN else sent[:_SHOWN] + '...'}."

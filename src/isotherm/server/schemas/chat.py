@@ -7,29 +7,32 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from isotherm.server.schemas.answer import IsothermReport, Usage
+from isotherm.server.schemas.base import JsonObject, bounds, conflict
 from isotherm.server.schemas.generate import MAX_TOP_LOGPROBS, GenerateBody
-from isotherm.server.schemas.messages import Message
+from isotherm.server.schemas.messages import Messages
 
 
 class ChatRequest(GenerateBody):
     """A chat. Fields that this server does not know are reported in ``isotherm.warnings``."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
-    max_tokens: Annotated[int | None, Field(ge=1)] = Field(
+    messages: Messages
+    max_tokens: Annotated[int | None, bounds("max_tokens")] = Field(
         None, description="Most tokens to generate, reasoning included; absent: as many as the context has room for."
     )
-    max_completion_tokens: Annotated[int | None, Field(ge=1)] = Field(None, description="Wins over max_tokens.")
+    max_completion_tokens: Annotated[int | None, bounds("max_tokens")] = Field(
+        None, description="Wins over max_tokens."
+    )
     logprobs: bool | None = None
     top_logprobs: Annotated[int | None, Field(ge=0, le=MAX_TOP_LOGPROBS)] = Field(
         None, description="Likeliest rivals shown beside each token; needs logprobs: true. Null and 0 show none."
     )
-    chat_template_kwargs: dict[str, Any] | None = Field(None, description="Handed to the model's chat template.")
+    chat_template_kwargs: JsonObject | None = Field(None, description="Handed to the model's chat template.")
     add_generation_prompt: bool | None = Field(None, description="Open the assistant's turn; absent: true.")
 
     @model_validator(mode="after")
     def _rivals_need_logprobs(self) -> ChatRequest:
         if self.top_logprobs and not self.logprobs:
-            raise ValueError("top_logprobs needs logprobs: true")
+            raise conflict("top_logprobs", "needs logprobs: true")
         return self
 
     def sampling_values(self) -> dict[str, Any]:

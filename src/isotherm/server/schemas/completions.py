@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from isotherm.server.schemas.answer import IsothermReport, Usage
+from isotherm.server.schemas.base import LARGEST, Quick, conflict
 from isotherm.server.schemas.generate import MAX_TOP_LOGPROBS, GenerateBody, TokenId
 
 MAX_PROMPTS = 1024
-TokenIds = Annotated[list[TokenId], Field(min_length=1)]
+TokenIds = Annotated[list[TokenId], Field(min_length=1), Quick]
 
 
 class CompletionRequest(GenerateBody):
@@ -19,10 +20,10 @@ class CompletionRequest(GenerateBody):
     prompt: (
         str
         | TokenIds
-        | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS)]
-        | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS)]
+        | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS), Quick]
+        | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS), Quick]
     ) = Field(description="Text, a list of texts, token ids, or a list of token id lists.")
-    max_tokens: Annotated[int | None, Field(ge=0)] = Field(
+    max_tokens: Annotated[int | None, Field(ge=0, le=LARGEST)] = Field(
         None, description="Most tokens to generate; absent: 16, as the protocol says. 0 needs echo."
     )
     logprobs: Annotated[int | None, Field(ge=0, le=MAX_TOP_LOGPROBS)] = Field(
@@ -30,10 +31,17 @@ class CompletionRequest(GenerateBody):
     )
     echo: bool | None = Field(None, description="Start the answer with the prompt, its log-probabilities included.")
 
+    @field_validator("prompt", mode="before")
+    @classmethod
+    def _few_prompts(cls, prompt: Any) -> Any:
+        if isinstance(prompt, list) and len(prompt) > MAX_PROMPTS and not isinstance(prompt[0], int):
+            raise ValueError(f"at most {MAX_PROMPTS} prompts are possible, not {len(prompt)}")
+        return prompt
+
     @model_validator(mode="after")
     def _nothing_needs_echo(self) -> CompletionRequest:
         if self.max_tokens == 0 and not self.echo:
-            raise ValueError("max_tokens is 0, which needs echo: true")
+            raise conflict("max_tokens", "0 needs echo: true")
         return self
 
     def prompts(self) -> list[str | list[int]]:

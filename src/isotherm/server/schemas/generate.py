@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from isotherm.policy.fields import FIELDS
-from isotherm.server.schemas.base import Body, bounds
+from isotherm.server.schemas.base import LARGEST, Body, Quick, bounds, conflict
 
 MAX_STOPS = 16
 MAX_CHOICES = 128
 MAX_TOP_LOGPROBS = 20
+MAX_BIASES = 10_000
 _TOKEN_ID = r"^[0-9]{1,9}$"
 
 
@@ -21,8 +22,17 @@ class StreamOptions(Body):
     include_usage: bool | None = Field(None, description="One more chunk before [DONE], with usage and no choices.")
 
 
-TokenId = Annotated[int, Field(ge=0, le=2**31 - 1)]
-LogitBias = dict[Annotated[str, Field(pattern=_TOKEN_ID)], Annotated[float, Field(ge=-100, le=100)]]
+def _few_biases(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > MAX_BIASES:
+        raise ValueError(f"at most {MAX_BIASES} token ids are possible, not {len(value)}")
+    return value
+
+
+TokenId = Annotated[int, Field(ge=0, le=LARGEST)]
+LogitBias = Annotated[
+    dict[Annotated[str, Field(pattern=_TOKEN_ID)], Annotated[float, Field(ge=-100, le=100)]],
+    BeforeValidator(_few_biases),
+]
 StopText = Annotated[str, Field(min_length=1)]
 
 
@@ -42,12 +52,14 @@ class GenerateBody(Body):
         None,
         description="Makes sampling repeatable; each of n choices has its own stream. Absent: drawn and shown.",
     )
-    stop: StopText | list[StopText] | None = Field(
+    stop: StopText | Annotated[list[StopText], Quick] | None = Field(
         None, description=f"Up to {MAX_STOPS} texts that end the answer; not looked for inside reasoning."
     )
-    stop_token_ids: list[TokenId] | None = Field(None, description="Token ids that end the answer.")
+    stop_token_ids: Annotated[list[TokenId], Quick] | None = Field(None, description="Token ids that end the answer.")
     logit_bias: LogitBias | None = Field(None, description="Added to the logits of token ids, -100 to 100.")
-    min_tokens: Annotated[int | None, Field(ge=0)] = Field(None, description="No end before this many tokens.")
+    min_tokens: Annotated[int | None, Field(ge=0, le=LARGEST)] = Field(
+        None, description="No end before this many tokens."
+    )
     ignore_eos: bool | None = Field(None, description="Go on after the model's end token.")
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -62,7 +74,7 @@ class GenerateBody(Body):
     @model_validator(mode="after")
     def _options_need_a_stream(self) -> GenerateBody:
         if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options needs stream: true")
+            raise conflict("stream_options", "needs stream: true")
         return self
 
     def sampling_values(self) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from isotherm.server.schemas.base import Body
+from isotherm.server.schemas.base import Body, JsonObject, Quick
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
+
+
+MAX_MESSAGES = 10_000
 
 
 class TextPart(Body):
@@ -26,9 +29,11 @@ class Message(Body):
     """
 
     role: Role
-    content: str | list[TextPart] | None = Field(None, description="Text, or a list of text parts that are joined.")
+    content: str | Annotated[list[TextPart], Quick] | None = Field(
+        None, description="Text, or a list of text parts that are joined."
+    )
     name: str | None = None
-    tool_calls: list[dict[str, Any]] | None = None
+    tool_calls: Annotated[list[JsonObject], Quick] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -63,3 +68,6 @@ class Message(Body):
             "reasoning_content": reasoning,
         }
         return message | {key: value for key, value in optional.items() if value is not None}
+
+
+Messages = Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES), Quick]

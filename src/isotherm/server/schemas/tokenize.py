@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from isotherm.server.schemas.base import Body
+from isotherm.server.schemas.base import Body, JsonObject, Quick, conflict
 from isotherm.server.schemas.generate import TokenId
-from isotherm.server.schemas.messages import Message
+from isotherm.server.schemas.messages import Messages
 
 
 class TokenizeRequest(Body):
@@ -16,15 +16,15 @@ class TokenizeRequest(Body):
 
     model: str | None = None
     prompt: str | None = None
-    messages: Annotated[list[Message] | None, Field(min_length=1)] = None
+    messages: Messages | None = None
     add_generation_prompt: bool | None = Field(None, description="For messages; absent: true.")
-    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template_kwargs: JsonObject | None = None
     return_token_strs: bool | None = Field(None, description="Add the text of each token.")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> TokenizeRequest:
         if (self.prompt is None) == (self.messages is None):
-            raise ValueError("send either prompt or messages")
+            raise conflict("prompt", "send either prompt or messages")
         return self
 
 
@@ -41,7 +41,7 @@ class DetokenizeRequest(Body):
     """Token ids."""
 
     model: str | None = None
-    tokens: list[TokenId]
+    tokens: Annotated[list[TokenId], Quick]
 
 
 class DetokenizeResponse(BaseModel):
