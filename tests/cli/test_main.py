@@ -72,6 +72,12 @@ def test_errors_on_purpose_exit_2_with_their_text(monkeypatch, capsys):
     assert capsys.readouterr().err == "isotherm: what, why, next step\n"
 
 
+def test_a_defect_shows_its_traceback_and_is_no_finding(monkeypatch, capsys):
+    monkeypatch.setattr(command, "_run", raising(KeyError("ours")))
+    assert main(["models"]) == 2
+    assert "KeyError: 'ours'" in capsys.readouterr().err
+
+
 def test_ctrl_c_leaves_without_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr(command, "_run", raising(KeyboardInterrupt()))
     assert main(["models"]) == 2

@@ -23,6 +23,7 @@ class ServerProcess:
             process_group=0,
         )
         self.log = ""
+        self._ended = False
         self._changed = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -32,11 +33,14 @@ class ServerProcess:
             with self._changed:
                 self.log += line
                 self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
 
     def wait_for(self, text, seconds=60):
         """The log, as soon as it holds ``text``."""
         with self._changed:
-            found = self._changed.wait_for(lambda: text in self.log or not self._reader.is_alive(), seconds)
+            found = self._changed.wait_for(lambda: text in self.log or self._ended, seconds)
         assert found, f"waited in vain for {text!r}:\n{self.log}"
         assert text in self.log, f"ended without {text!r}:\n{self.log}"
         return self.log

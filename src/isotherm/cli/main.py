@@ -9,6 +9,7 @@ import argparse
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, cast
@@ -55,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _forget_stdout()
         return EXIT_OK
+    except Exception:  # the edge of the program: a defect of ours must not look like exit code 1, "findings"
+        traceback.print_exc()
+        return EXIT_CANNOT_RUN
 
 
 def _run(words: list[str]) -> int:

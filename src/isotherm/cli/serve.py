@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import time
@@ -70,8 +71,8 @@ def serve(settings: Settings, backend: Backend) -> None:
 async def _serve(settings: Settings, backend: Backend, config: ServerConfig, listener: socket.socket) -> None:
     start = time.perf_counter()
     _let_signals_cancel(asyncio.current_task())
+    loading = asyncio.ensure_future(backend.start())
     try:
-        loading = asyncio.ensure_future(backend.start())
         await asyncio.sleep(0)
         # The engine's process loads torch meanwhile, so these imports cost no time of their own.
         from isotherm.cli import banner  # noqa: PLC0415
@@ -89,14 +90,27 @@ async def _serve(settings: Settings, backend: Backend, config: ServerConfig, lis
             banner.show(entries)
         await server.run_until_stopped(listener)
     finally:
+        loading.cancel()
+        await asyncio.wait([loading])
         await backend.close()
 
 
 def _let_signals_cancel(task: asyncio.Task[None] | None) -> None:
-    """Until the server takes over: a stop while the model loads ends the start, in order."""
+    """Until the server takes over: a stop while the model loads ends the start in order, a second one at once."""
     assert task is not None
+    signals = 0
+
+    def on_signal() -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            # A download cannot be cancelled; it resumes where it was.
+            os._exit(2)
+        log.info("stopping before the model is ready")
+        task.cancel()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
 
 
 def _server_config(settings: Settings) -> ServerConfig:
