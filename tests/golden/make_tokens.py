@@ -4,6 +4,8 @@ Run by hand, with llama-cpp-python and gguf installed: ``python make_tokens.py M
 The strings are our own.
 """
 
+# ruff: noqa: E501  (lists of strings read better in one line)
+
 import json
 import sys
 import tempfile

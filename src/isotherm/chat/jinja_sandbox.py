@@ -70,7 +70,8 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         jinja_budget.step()
-        owner = getattr(function, "__self__", None)
+        # Jinja wraps ``str.format``; beneath is the method that belongs to the text.
+        owner = getattr(getattr(function, "__wrapped__", function), "__self__", None)
         if isinstance(owner, str):
             args = jinja_budget.check_method(owner, function.__name__, args, kwargs)
         result = super().call(context, function, *args, **kwargs)

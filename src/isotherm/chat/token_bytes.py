@@ -38,28 +38,31 @@ class TokenTable:
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        description = json.loads(spec.tokenizer_json)
-        decoders = {decoder["type"]: decoder for decoder in _flat(description.get("decoder"))}
         self.special_ids = frozenset(spec.special_ids)
+        self._alphabet = byte_level_alphabet()
+        self._known: dict[int, bytes] = {}
+        try:
+            self._read(json.loads(spec.tokenizer_json))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SetupError(f"The model's tokenizer.json cannot be understood ({error!r}).") from error
+
+    def _read(self, description: Mapping[str, Any]) -> None:
+        decoders = {decoder["type"]: decoder for decoder in _flat(description.get("decoder"))}
         self._byte_level = "ByteLevel" in decoders
         if not self._byte_level and not decoders.keys() & {"ByteFallback", "Metaspace", "Replace"}:
             raise SetupError(
                 f"The tokenizer's decoder ({', '.join(decoders) or 'none'}) is not supported; "
                 "byte-level BPE and SentencePiece are."
             )
-        self.drops_first_space = "Strip" in decoders or decoders.get("Metaspace", {}).get("prepend_scheme") in (
-            "always",
-            "first",
-        )
-        self._alphabet = byte_level_alphabet()
+        prepends = decoders.get("Metaspace", {}).get("prepend_scheme") in ("always", "first")
+        self.drops_first_space = prepends or "Strip" in decoders
         self.added_tokens: list[dict[str, Any]] = description.get("added_tokens") or []
         added = {token["id"]: token["content"] for token in self.added_tokens}
-        tokens = {**_vocabulary(description["model"]), **added}
+        tokens = {**vocabulary_of(description["model"]), **added}
         self._texts: list[str | None] = [None] * (max(tokens, default=-1) + 1)
         for token_id, text in tokens.items():
             self._texts[token_id] = text
         self._added = frozenset(added)
-        self._known: dict[int, bytes] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -100,7 +103,7 @@ def _flat(decoder: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
         yield decoder
 
 
-def _vocabulary(model: Mapping[str, Any]) -> dict[int, str]:
+def vocabulary_of(model: Mapping[str, Any]) -> dict[int, str]:
     """Id to token of a BPE (mapping) or Unigram (list of pairs) model."""
     vocabulary = model["vocab"]
     if isinstance(vocabulary, Mapping):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import tokenizers
 
 from isotherm.base.errors import SetupError
 from isotherm.base.tokenizer import TokenizerSpec
-from isotherm.chat.token_bytes import TokenTable
+from isotherm.chat.token_bytes import TokenTable, vocabulary_of
 
 
 class Tokenizer:
@@ -20,8 +21,8 @@ class Tokenizer:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.table = TokenTable(spec)
         self._json = spec.tokenizer_json
-        self._all = _load(spec.tokenizer_json)
         added = self.table.added_tokens
+        self._all = _load(spec.tokenizer_json, added)
         controls = {token["content"] for token in added if token["special"] or token["id"] in spec.special_ids}
         marks = [token for token in added if token["content"] in controls or _is_markup(token["content"])]
         self.markup = Markup(marks, controls)
@@ -40,12 +41,7 @@ class Tokenizer:
         """Ids of a text that is only text, whatever it spells."""
         if self._text_only is None:
             # Built when first needed: few conversations spell a control token.
-            description = json.loads(self._json)
-            marks = self.markup.ids
-            description["added_tokens"] = [
-                token for token in description["added_tokens"] if token["content"] not in marks
-            ]
-            self._text_only = _load(json.dumps(description, ensure_ascii=False).encode())
+            self._text_only = _load(*_without_markup(self._json, self.markup))
         return list(self._text_only.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
@@ -106,9 +102,35 @@ def _is_markup(text: str) -> bool:
     return len(text) > 2 and text[0] + text[-1] in ("<>", "[]")
 
 
-def _load(tokenizer_json: bytes) -> tokenizers.Tokenizer:
+def _without_markup(tokenizer_json: bytes, markup: Markup) -> tuple[bytes, list[dict[str, Any]]]:
+    """The same tokenizer, unable to recognise markup, and its added tokens.
+
+    The library numbers added tokens that are outside the vocabulary in the order of the file, whatever
+    id is written there. So those stay, under a text that nobody can know.
+    """
+    description = json.loads(tokenizer_json)
+    vocabulary = set(vocabulary_of(description["model"]).values())
+    secret = secrets.token_hex(16)
+    kept = []
+    for token in description["added_tokens"]:
+        if token["content"] not in markup.ids:
+            kept.append(token)
+        elif token["content"] not in vocabulary:
+            kept.append({**token, "content": f"{secret}-{token['id']}"})
+    description["added_tokens"] = kept
+    return json.dumps(description, ensure_ascii=False).encode(), kept
+
+
+def _load(tokenizer_json: bytes, added: Sequence[Mapping[str, Any]]) -> tokenizers.Tokenizer:
     try:
-        return tokenizers.Tokenizer.from_buffer(tokenizer_json)
+        loaded = tokenizers.Tokenizer.from_buffer(tokenizer_json)
     # The library raises bare Exception for everything that it dislikes in the file.
     except Exception as error:
         raise SetupError(f"The model's tokenizer.json cannot be used: {error}.") from error
+    for token in added:
+        if loaded.token_to_id(token["content"]) != token["id"]:
+            raise SetupError(
+                f"The model's tokenizer.json gives {token['content']!r} the id {token['id']}, but it is loaded as "
+                f"{loaded.token_to_id(token['content'])}: its added tokens are out of order."
+            )
+    return loaded
