@@ -107,7 +107,7 @@ class Letters:
     def detokenizer(self) -> Letters.Detokenizer:
         return Letters.Detokenizer()
 
-    def stop_matcher(self, stops: tuple[str, ...], after: str | None) -> Letters.Stops:
+    def stop_matcher(self, stops: tuple[str, ...], after: str | None, after_if: str | None) -> Letters.Stops:
         return Letters.Stops(stops)
 
 

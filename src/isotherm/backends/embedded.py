@@ -70,21 +70,21 @@ class EmbeddedBackend(Backend):
 
     async def generate(self, turn: Turn) -> Generation:
         client = self._running()
-        encoded = self._prompts.encode(turn.prompt)
-        check_request(encoded.ids, turn.sampling, self.limits)
+        prompt = await self._prompts.prepare(turn.prompt)
+        check_request(prompt.ids, turn.sampling, self.limits)
         check_queue(client.unfinished, self.limits)
 
         def request(number: int) -> Submit:
-            return Submit(number, encoded.ids, turn.sampling, turn.choice, encoded.stop_after)
+            return Submit(number, prompt.ids, turn.sampling, turn.choice, prompt.stop_after, prompt.stop_after_if)
 
-        generation = BufferedGeneration(len(encoded.ids), lambda: self._abort(generation, number))
-        assembler = Assembler(self.token_bytes, encoded.splitter())
+        generation = BufferedGeneration(len(prompt.ids), lambda: self._abort(generation, number))
+        assembler = Assembler(self.token_bytes, prompt.splitter())
         number = client.submit(request, lambda piece: self._deliver(generation, assembler, piece))
         self._live.add(generation)
         return generation
 
     async def tokenize(self, prompt: Prompt) -> list[int]:
-        return self._prompts.encode(prompt).ids
+        return (await self._prompts.prepare(prompt)).ids
 
     async def detokenize(self, ids: Sequence[int]) -> str:
         return self._prompts.decode(ids)

@@ -1,19 +1,22 @@
-"""Prompts in their three forms to token ids, and what the prompt says about the answer to come."""
+"""Prompts to token ids, and what a prompt says about the answer to come."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from isotherm.base.errors import RequestError
 from isotherm.base.request import ChatPrompt, Prompt, TextPrompt
 from isotherm.base.tokenizer import TokenizerSpec
-from isotherm.chat.reasoning import CLOSE, Opening, ReasoningSplitter, opening_of
-from isotherm.chat.template import ChatTemplate
-from isotherm.chat.tokenizer import Tokenizer
+from isotherm.chat.encode import Encoder
+from isotherm.chat.reasoning import CLOSE, OPEN, Opening, ReasoningSplitter, opening_of
+
+LONG_TEXT = 16_384
+"""Characters from which encoding leaves the event loop, which other streams need meanwhile."""
 
 
-class Encoded(NamedTuple):
+class Prepared(NamedTuple):
     """A prompt ready for the engine. ``opening`` is None where reasoning is not told from content."""
 
     ids: list[int]
@@ -24,52 +27,53 @@ class Encoded(NamedTuple):
 
     @property
     def stop_after(self) -> str | None:
-        """Stop strings are for the answer: while the model thinks they do not count."""
-        return CLOSE if self.opening is Opening.THINKING else None
+        """Stop strings are for the answer: they count only behind the end of thinking, if there is any."""
+        return CLOSE if self.opening in (Opening.THINKING, Opening.UNDECIDED) else None
+
+    @property
+    def stop_after_if(self) -> str | None:
+        """Whether there is any shows in how the answer begins, unless the prompt has begun it."""
+        return OPEN if self.opening is Opening.UNDECIDED else None
 
 
 class PromptEncoder:
-    """One model's way from text to ids and back."""
+    """One model's way from prompts to ids, and from ids to text."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        self._spec = spec
-        self._tokenizer = Tokenizer(spec)
-        self._template = (
-            ChatTemplate(spec.chat_template, bos_token=spec.bos_token, eos_token=spec.eos_token)
-            if spec.chat_template is not None
-            else None
-        )
+        self._encoder = Encoder(spec)
+        self._template = spec.chat_template or ""
 
-    def encode(self, prompt: Prompt) -> Encoded:
-        """Token ids; raises RequestError if the prompt cannot be rendered."""
-        if isinstance(prompt, ChatPrompt):
-            return self._encode_chat(prompt)
-        if isinstance(prompt, TextPrompt):
-            bos = [self._spec.bos_id] if self._spec.add_bos and self._spec.bos_id is not None else []
-            return Encoded(bos + self._tokenizer.encode(prompt.text))
-        return Encoded(list(prompt.ids))
+    async def prepare(self, prompt: Prompt) -> Prepared:
+        """Raises RequestError if the prompt cannot be rendered or encoded."""
+        if _size(prompt) >= LONG_TEXT:
+            return await asyncio.to_thread(self._prepare, prompt)
+        return self._prepare(prompt)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, control tokens written out; raises RequestError for an unknown id."""
         try:
-            return self._tokenizer.decode(ids, skip_special=False)
+            return self._encoder.tokenizer.decode(ids, skip_special=False)
         except IndexError as error:
-            raise RequestError(f"there is no token {error}", param="tokens", code="invalid_token_id") from error
+            raise RequestError(
+                f"token id {error} is outside the vocabulary of {self._encoder.tokenizer.vocab_size} tokens",
+                param="tokens",
+                code="invalid_token_id",
+            ) from error
 
     def token_bytes(self, token_id: int) -> bytes:
-        return self._tokenizer.table.bytes_of(token_id)
+        return self._encoder.tokenizer.table.bytes_of(token_id)
 
-    def _encode_chat(self, prompt: ChatPrompt) -> Encoded:
-        if self._template is None:
-            raise RequestError(
-                "this model has no chat template; use /v1/completions", param="messages", code="no_chat_template"
-            )
-        text = self._template.render(
-            prompt.messages,
-            tools=prompt.tools,
-            add_generation_prompt=prompt.add_generation_prompt,
-            variables=prompt.template_kwargs,
-        )
-        thinks = CLOSE in (self._spec.chat_template or "")
-        opening = opening_of(text, self._spec.chat_template) if thinks else None
-        return Encoded(self._tokenizer.encode(text), opening)
+    def _prepare(self, prompt: Prompt) -> Prepared:
+        encoded = self._encoder.encode(prompt)
+        # Raw completions continue a text; whether that is thinking is the client's own business.
+        thinks = isinstance(prompt, ChatPrompt) and CLOSE in self._template
+        return Prepared(encoded.ids, opening_of(encoded.text or "", self._template) if thinks else None)
+
+
+def _size(prompt: Prompt) -> int:
+    """About how many characters there are to encode."""
+    if isinstance(prompt, TextPrompt):
+        return len(prompt.text)
+    if isinstance(prompt, ChatPrompt):
+        return sum(len(str(message.get("content", ""))) for message in prompt.messages)
+    return 0

@@ -9,7 +9,6 @@ from typing import Protocol
 import torch
 
 from isotherm.base.outcome import FinishReason
-from isotherm.base.sampling import SamplingParams
 from isotherm.base.stats import Stats
 from isotherm.cache.integrity import check
 from isotherm.cache.manager import BlockManager
@@ -38,7 +37,7 @@ class TextTools(Protocol):
 
     def detokenizer(self) -> Detokenizer: ...
 
-    def stop_matcher(self, stops: tuple[str, ...], after: str | None) -> StopMatcher: ...
+    def stop_matcher(self, stops: tuple[str, ...], after: str | None, after_if: str | None) -> StopMatcher: ...
 
 
 class Engine:
@@ -119,13 +118,15 @@ class Engine:
             sequence=Sequence(request.sequence, prompt, wants_prompt_logits=params.prompt_logprobs is not None),
             params=params,
             state=SamplingState(params, prompt, request.choice, end_ids),
-            stream=self._new_stream(params, request.stop_after),
+            stream=self._new_stream(request),
             eos_ids=eos_ids,
             max_generated=min(params.max_tokens, self.limits.context - len(prompt)),
         )
 
-    def _new_stream(self, params: SamplingParams, stop_after: str | None) -> TextStream:
-        stops = self._text.stop_matcher(params.stop, stop_after) if params.stop else None
+    def _new_stream(self, request: Submit) -> TextStream:
+        params, stops = request.sampling, None
+        if params.stop:
+            stops = self._text.stop_matcher(params.stop, request.stop_after, request.stop_after_if)
         return TextStream(self._text.detokenizer(), stops, params.min_tokens)
 
     def _postprocess(self, forward: list[Segment], logits: torch.Tensor) -> Iterator[Piece]:

@@ -53,7 +53,9 @@ class Submit(msgspec.Struct, tag=True, array_like=True):
     sampling: SamplingParams
     choice: int = 0
     stop_after: str | None = None
-    """Stop strings count only after this text was seen (the end of reasoning)."""
+    """Stop strings count only behind the first occurrence of this text (the end of reasoning)."""
+    stop_after_if: str | None = None
+    """... and this condition holds only for an answer that begins with this text (the start of reasoning)."""
 
 
 class Abort(msgspec.Struct, tag=True, array_like=True):
