@@ -86,7 +86,9 @@ async def test_tiny_temperatures_follow_the_one_rule_and_say_so():
 
 
 async def test_a_model_value_that_cannot_be_used_is_skipped_and_shown():
-    backend = ScriptedBackend(generation_config={"temperature": "hot", "top_p": 0.9, "top_k": None, "max_new_tokens": 5})
+    backend = ScriptedBackend(
+        generation_config={"temperature": "hot", "top_p": 0.9, "top_k": None, "max_new_tokens": 5}
+    )
     async with in_process(backend) as http:
         answer = await http.post(CHAT, json={"messages": [{"role": "user", "content": "x"}]})
         table = (await http.get("/v1/policy")).json()

@@ -64,7 +64,7 @@ async def test_echo_starts_with_the_prompt_and_aligns_every_token(prompt):
 
 
 async def test_scoring_generates_nothing():
-    backend = ScriptedBackend(lambda turn: say(*[])(turn))
+    backend = ScriptedBackend(say())
     answer = (await ask(backend, prompt="abc", echo=True, logprobs=0, max_tokens=0)).json()
     (choice,) = answer["choices"]
     assert choice["text"] == "abc"

@@ -41,7 +41,7 @@ async def test_neutral_values_are_compared_with_their_type(name, value):
 
 async def test_ignored_fields_pass_without_a_word_whatever_they_hold():
     async with in_process(strict=True) as http:
-        answer = await http.post(CHAT, json=HI | dict.fromkeys(IGNORED, {"a": [1]}))
+        answer = await http.post(CHAT, json=HI | {name: {"a": [1]} for name in IGNORED})
     assert answer.status_code == 200
     assert answer.json()["isotherm"]["warnings"] == []
 

@@ -41,11 +41,15 @@ async def test_the_policy_shows_winners_losers_and_the_fate_of_fields():
     backend = ScriptedBackend(generation_config={"temperature": 0.8, "top_k": 40})
     async with in_process(backend, default_sampling={"temperature": 0.6}) as http:
         table = (await http.get("/v1/policy")).json()
-    assert table["sampling"]["temperature"] | {
-        "value": 0.6,
-        "origin": "operator",
-        "beaten": [{"value": 0.8, "origin": "model"}, {"value": 1.0, "origin": "protocol"}],
-    } == table["sampling"]["temperature"]
+    assert (
+        table["sampling"]["temperature"]
+        | {
+            "value": 0.6,
+            "origin": "operator",
+            "beaten": [{"value": 0.8, "origin": "model"}, {"value": 1.0, "origin": "protocol"}],
+        }
+        == table["sampling"]["temperature"]
+    )
     assert table["sampling"]["top_k"]["origin"] == "model"
     assert table["sampling"]["min_p"]["beaten"] == []
     assert table["order"] == ["request", "operator", "model", "protocol"]

@@ -38,12 +38,13 @@ class Lifecycle:
     """State of a server: taking requests, draining, or cut.
 
     ``begin_drain`` is called once, when the process is asked to stop: readiness turns false, new
-    requests get 503, running ones go on until ``cut`` ends them with an error that says so.
+    requests get 503, running ones go on until ``cut`` ends them with an error that says so and
+    ``was_cut`` is set.
     """
 
     def __init__(self) -> None:
         self.draining = False
-        self._cut = False
+        self.was_cut = asyncio.Event()
         self._running: set[Running] = set()
 
     @property
@@ -56,7 +57,7 @@ class Lifecycle:
         """Counts ``work`` as a request in progress while the block lasts."""
         entry = Running(work)
         self._running.add(entry)
-        if self._cut:
+        if self.was_cut.is_set():
             entry.stop(shutting_down())
         try:
             yield entry
@@ -71,6 +72,7 @@ class Lifecycle:
 
     def cut(self) -> None:
         """End every request in progress now."""
-        self.draining = self._cut = True
+        self.draining = True
+        self.was_cut.set()
         for entry in tuple(self._running):
             entry.stop(shutting_down())

@@ -41,7 +41,8 @@ def json_route(request: type[Body], answer: type[BaseModel]) -> dict[str, Any]:
 def generation_route(request: type[Body], answer: type[BaseModel]) -> dict[str, Any]:
     """The same for a route that can also stream."""
     route = json_route(request, answer)
-    stream = {"schema": {"type": "string", "description": "Server-sent events, when stream is true."}}
+    # Left without a type: tools disagree whether a stream's schema means the text or each event.
+    stream = {"schema": {"description": "When stream is true: chunks as server-sent events, ended by [DONE]."}}
     route["responses"][200]["content"] = {"text/event-stream": stream}
     return route
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import socket
+import sys
 from types import FrameType
 
 import uvicorn
@@ -15,8 +16,14 @@ from isotherm.server.context import Services
 
 log = logging.getLogger("isotherm.server")
 _WATCH_SECONDS = 0.5
-_SPARE_SECONDS = 5
-"""Beyond drain_timeout: for the final events of requests that were cut, before uvicorn cancels what is left."""
+_FAREWELL_SECONDS = 2
+"""After the cut: for the final events, before connections whose clients do not read are torn down."""
+
+
+def _bound_silence(listener: socket.socket, seconds: float) -> None:
+    """Lets the kernel drop a connection whose client takes nothing for that long; a polite close waits for ever."""
+    if sys.platform == "linux":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
 
 
 class Server(uvicorn.Server):
@@ -39,13 +46,15 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 timeout_keep_alive=30,
-                timeout_graceful_shutdown=math.ceil(self._services.config.drain_timeout) + _SPARE_SECONDS,
+                timeout_graceful_shutdown=math.ceil(self._services.config.drain_timeout) + 2 * _FAREWELL_SECONDS,
             )
         )
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until told to stop; every request has its end when this returns."""
         self._loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            _bound_silence(listener, self._services.config.request_timeout)
         watcher = asyncio.ensure_future(self._watch())
         try:
             await super().serve(sockets)
@@ -57,7 +66,19 @@ class Server(uvicorn.Server):
         lifecycle = self._services.lifecycle
         log.info("stopping: %d requests in progress", lifecycle.active)
         lifecycle.begin_drain(0 if self.failure else self._services.config.drain_timeout)
-        await super().shutdown(sockets)
+        closer = asyncio.ensure_future(self._tear_down_after_cut())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            closer.cancel()
+
+    async def _tear_down_after_cut(self) -> None:
+        await self._services.lifecycle.was_cut.wait()
+        await asyncio.sleep(_FAREWELL_SECONDS)
+        for connection in tuple(self.server_state.connections):
+            transport = connection.transport
+            if transport is not None:
+                transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal. It is not raised again afterwards, as uvicorn would: the caller still has to close the backend."""
