@@ -1,10 +1,9 @@
-"""Writes tokens.json: how llama.cpp cuts varied text, with SmolLM2's vocabulary and several pre-tokenizers.
+"""Writes tokens.json: the ids that llama.cpp gives varied text, with SmolLM2's own vocabulary and with a made one.
 
-Run by hand, with llama-cpp-python and gguf installed: ``python make_tokens.py MODEL.gguf``.
-The strings are our own.
+The made vocabulary was merged across all borders of words, so that every difference in how a
+pre-tokenizer cuts shows in the ids. Run by hand, with llama-cpp-python, gguf and tokenizers
+installed: ``python make_tokens.py SMOLLM2.gguf``. The strings are our own.
 """
-
-# ruff: noqa: E501  (lists of strings read better in one line)
 
 import json
 import sys
@@ -13,15 +12,74 @@ from pathlib import Path
 
 import gguf
 import llama_cpp
+import tokenizers
 
 PRE_TOKENIZERS = ("smollm", "gpt-2", "llama-bpe", "qwen2", "starcoder", "refact", "command-r", "deepseek-r1-qwen")
-WORDS = ["the", "Isotherm", "don't", "WE'LL", "it's", "naïve", "straße", "Ωmega", "привет", "日本語", "한국어", "مرحبا", "ไทย"]
+CONTROLS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<repo_name>"]
+WORDS = [
+    "the",
+    "Isotherm",
+    "don't",
+    "WE'LL",
+    "it's",
+    "naïve",
+    "straße",
+    "Ωmega",
+    "привет",
+    "日本語",
+    "한국어",
+    "مرحبا",
+    "ไทย",
+]
 DIGITS = ["0", "42", "1234567", "3.14159", "1e-9", "٣٤", "Ⅷ", "x²", "½ cup", "007", "12,345.67", "v2.13.0"]
-SPACES = [" ", "  ", "\t", "\n", "\n\n", " \n ", "\r\n", "a  b", "a   b    c", "  lead", "trail  ", "\u00a0nbsp", "\u3000wide"]
+SPACES = [
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\n\n",
+    " \n ",
+    "\r\n",
+    "a  b",
+    "a   b    c",
+    "  lead",
+    "trail  ",
+    "\u00a0nbsp",
+    "\u3000wide",
+]
 EMOJI = ["🎉", "👩‍👩‍👧", "🇩🇪", "👍🏽", "a🎉b", "☃", "🤷‍♀️ ok", "❤️", "🧪🧪🧪"]
-SIGNS = ["!?", "...", "—", "«quote»", "$100", "50%", "#tag", "@you", "a_b", "C++", "x=y", "(a)[b]{c}", "~`^|", "\\n", "'s 'S", "''"]
-CODE = ["def f(x):\n    return x ** 2\n", "<div class=\"a\">\n\t<p>hi</p>\n</div>", "if(a&&b){c++;}", "SELECT * FROM t WHERE a='b';"]
-SPECIAL = ["<|im_start|>user\nHi<|im_end|>\n", "<|endoftext|>", "a<|im_end|>b", "<|im_end|> <|im_end|>", "<|im_end", "<repo_name>x"]
+SIGNS = [
+    "!?",
+    "...",
+    "—",
+    "«quote»",
+    "$100",
+    "50%",
+    "#tag",
+    "@you",
+    "a_b",
+    "C++",
+    "x=y",
+    "(a)[b]{c}",
+    "~`^|",
+    "\\n",
+    "'s 'S",
+    "''",
+]
+CODE = [
+    "def f(x):\n    return x ** 2\n",
+    '<div class="a">\n\t<p>hi</p>\n</div>',
+    "if(a&&b){c++;}",
+    "SELECT * FROM t WHERE a='b';",
+]
+SPECIAL = [
+    "<|im_start|>user\nHi<|im_end|>\n",
+    "<|endoftext|>",
+    "a<|im_end|>b",
+    "<|im_end|> <|im_end|>",
+    "<|im_end",
+    "<repo_name>x",
+]
 PROSE = [
     "A siphon lifts water over an edge because the longer leg is heavier.",
     "Temperature 0.6 was set by the operator; nobody asked for 1.0!",
@@ -42,37 +100,60 @@ def strings() -> list[str]:
     return list(dict.fromkeys([*single, *pairs, " ".join(PROSE), "".join(WORDS + DIGITS + EMOJI)]))
 
 
-def vocabulary_with(pre: str, reader: gguf.GGUFReader, path: Path) -> None:
-    """A GGUF file without tensors: the reader's vocabulary under another pre-tokenizer."""
+def merged_across_words(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Tokens and merges of a byte-level BPE that was trained on uncut texts."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    byte_level = tokenizers.pre_tokenizers.ByteLevel
+    tokenizer.pre_tokenizer = byte_level(add_prefix_space=False, use_regex=False)
+    alphabet = byte_level.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=1500, initial_alphabet=alphabet, special_tokens=CONTROLS)
+    tokenizer.train_from_iterator(texts, trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    return sorted(model["vocab"], key=model["vocab"].get), [" ".join(pair) for pair in model["merges"]]
+
+
+def write_vocabulary(path: Path, pre: str, tokens: list[str], merges: list[str]) -> None:
+    """A GGUF file without tensors."""
     writer = gguf.GGUFWriter(path, "llama")
-    for name in ("block_count", "context_length", "embedding_length", "feed_forward_length"):
-        writer.add_uint32(f"llama.{name}", reader.fields[f"llama.{name}"].contents())
-    writer.add_head_count(reader.fields["llama.attention.head_count"].contents())
+    writer.add_block_count(1)
+    writer.add_context_length(1024)
+    writer.add_embedding_length(64)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(1)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
-    writer.add_token_list(reader.fields["tokenizer.ggml.tokens"].contents())
-    writer.add_token_types(reader.fields["tokenizer.ggml.token_type"].contents())
-    writer.add_token_merges(reader.fields["tokenizer.ggml.merges"].contents())
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in CONTROLS else 1 for token in tokens])
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
 
 
+def ids_of(path: Path, texts: list[str]) -> list[list[int]]:
+    model = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
+    return [model.tokenize(text.encode(), add_bos=False, special=True) for text in texts]
+
+
 def main() -> None:
-    reader = gguf.GGUFReader(sys.argv[1])
     texts = strings()
-    ids: dict[str, list[list[int]]] = {}
+    tokens, merges = merged_across_words(texts)
+    ids = {}
     with tempfile.TemporaryDirectory() as folder:
         for pre in PRE_TOKENIZERS:
             path = Path(folder) / f"{pre}.gguf"
-            vocabulary_with(pre, reader, path)
-            model = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
-            ids[pre] = [model.tokenize(text.encode(), add_bos=False, special=True) for text in texts]
-    golden = {"llama_cpp_python": llama_cpp.__version__, "texts": texts, "ids": ids}
-    Path(__file__).with_name("tokens.json").write_text(json.dumps(golden, ensure_ascii=False))
+            write_vocabulary(path, pre, tokens, merges)
+            ids[pre] = ids_of(path, texts)
+    golden = {
+        "llama_cpp_python": llama_cpp.__version__,
+        "texts": texts,
+        "smollm2": ids_of(Path(sys.argv[1]), texts),
+        "made": {"tokens": tokens, "controls": CONTROLS, "merges": merges, "ids": ids},
+    }
+    Path(__file__).with_name("tokens.json").write_text(json.dumps(golden, ensure_ascii=False), encoding="utf-8")
 
 
 if __name__ == "__main__":

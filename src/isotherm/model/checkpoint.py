@@ -29,6 +29,9 @@ from isotherm.model.tensors import TensorSource
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 
+MAX_PROBLEMS = 20
+"""Wrong tensors that one message lists."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -82,6 +85,8 @@ def _open_folder(folder: Path, name: str) -> Checkpoint:
 
 def check_tensors(found: Mapping[str, tuple[int, ...]], config: LlamaConfig, path: Path) -> None:
     """Raise one SetupError that lists every missing, unexpected and mis-shaped tensor."""
+    if config.num_layers > len(found):
+        raise SetupError(f"{path} describes {config.num_layers} layers but holds only {len(found)} tensors.")
     wanted = tensor_shapes(config)
     problems = [f"{name} is missing" for name in wanted if name not in found]
     problems += [f"{name} is not known in {config.architecture}" for name in found if name not in wanted]
@@ -91,6 +96,8 @@ def check_tensors(found: Mapping[str, tuple[int, ...]], config: LlamaConfig, pat
         if name in found and found[name] != shape
     ]
     if problems:
+        if len(problems) > MAX_PROBLEMS:
+            problems[MAX_PROBLEMS:] = [f"and {len(problems) - MAX_PROBLEMS} more"]
         lines = "\n  ".join(problems)
         raise SetupError(f"{path} does not hold the tensors that its configuration describes:\n  {lines}")
 

@@ -18,7 +18,7 @@ FILE_TYPES = {0: "float32", 1: "float16", 32: "bfloat16"}
 
 def config_from_gguf(file: GgufFile) -> LlamaConfig:
     """Read the network's shape. Biases and tied embeddings follow from which tensors exist."""
-    architecture = file.metadata.get("general.architecture")
+    architecture = file.text("general.architecture")
     if architecture not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
         raise SetupError(f"{file.path}: GGUF architecture {architecture!r} is not supported; supported are {known}.")
@@ -50,7 +50,7 @@ def config_from_gguf(file: GgufFile) -> LlamaConfig:
         attention_bias="blk.0.attn_q.bias" in file.tensors,
         attention_output_bias="blk.0.attn_output.bias" in file.tensors,
         mlp_bias="blk.0.ffn_up.bias" in file.tensors,
-        stored_dtype=FILE_TYPES.get(file.metadata.get("general.file_type", -1)),
+        stored_dtype=_stored_dtype(file),
     )
 
 
@@ -93,7 +93,8 @@ def _refuse_variants(file: GgufFile, architecture: str) -> None:
         "attention.scale": "a custom attention scale",
     }
     for name, meaning in unsupported.items():
-        if file.metadata.get(f"{architecture}.{name}"):
+        value = file.metadata.get(f"{architecture}.{name}", 0)
+        if not isinstance(value, int | float) or value != 0:
             raise SetupError(f"{file.path}: {meaning} ({architecture}.{name}) are not supported.")
 
 
@@ -105,7 +106,7 @@ def _rope_scaling(file: GgufFile, fields: _Fields, context: int, head_dim: int) 
         if factors.shape != (head_dim // 2,) or not bool(((factors > 0) & (factors < math.inf)).all()):
             raise SetupError(f"{file.path}: rope_freqs.weight must hold {head_dim // 2} positive numbers.")
         return {"rope_type": FREQUENCY_FACTORS, "factors": tuple(float(value) for value in factors)}
-    kind = fields.get("rope.scaling.type")
+    kind = file.text(fields.prefix + "rope.scaling.type")
     if kind in (None, "none"):
         return None
     raw = {
@@ -121,9 +122,14 @@ def _rope_scaling(file: GgufFile, fields: _Fields, context: int, head_dim: int) 
     )
 
 
+def _stored_dtype(file: GgufFile) -> str | None:
+    kind = file.metadata.get("general.file_type")
+    return FILE_TYPES.get(kind) if isinstance(kind, int) else None
+
+
 def _attention_factor(fields: _Fields) -> float | None:
     """llama.cpp multiplies its factor with yarn's own 1 + 0.1 ln(stretch); Hugging Face names the product."""
     own, stretch = fields.get("rope.scaling.attn_factor"), fields.get("rope.scaling.factor")
-    if own in (None, 1.0) or not isinstance(stretch, float) or stretch <= 1:
+    if not isinstance(own, float) or own == 1.0 or not isinstance(stretch, float) or stretch <= 1:
         return None
     return float(own * (1 + 0.1 * math.log(stretch)))

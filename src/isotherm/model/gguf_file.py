@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ MAX_DIMENSIONS = 4
 MAX_ARRAY_DEPTH = 2
 SMALLEST_METADATA = 8 + 4 + 1
 """Bytes of the shortest metadata entry: an empty key's length, a type and a one-byte value."""
+_T = TypeVar("_T")
 SMALLEST_TENSOR = 8 + 4 + 4 + 8
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """GGUF value types that are one number, as ``struct`` letters."""
@@ -57,6 +58,27 @@ class GgufFile:
     metadata: dict[str, Any]
     tensors: dict[str, TensorEntry]
     data: Bytes = field(repr=False)
+
+    def text(self, key: str) -> str | None:
+        """A metadata entry that is text, None when absent; SetupError when it is something else."""
+        return self._typed(key, str, "text")
+
+    def flag(self, key: str) -> bool:
+        """A metadata entry that is true or false, false when absent."""
+        return self._typed(key, bool, "true or false") or False
+
+    def texts(self, key: str) -> list[str]:
+        """A metadata entry that is a list of texts, empty when absent."""
+        found = self._typed(key, list, "a list of texts") or []
+        if found and not isinstance(found[0], str):
+            raise SetupError(f"{self.path}: {key} must be a list of texts.")
+        return found
+
+    def _typed(self, key: str, kind: type[_T], words: str) -> _T | None:
+        value = self.metadata.get(key)
+        if value is not None and not isinstance(value, kind):
+            raise SetupError(f"{self.path}: {key} must be {words}, not {value!r}.")
+        return value
 
     def bytes_of(self, entry: TensorEntry) -> Bytes:
         """The stored blocks of a tensor, uint8 [..., bytes of a row], not copied."""

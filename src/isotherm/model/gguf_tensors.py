@@ -32,21 +32,21 @@ NOT_WEIGHTS = ("rope_freqs.weight",)
 
 
 class GgufTensor(TensorSource):
-    """One stored tensor; ``order`` are the rows to read, in turn, when they do not lie in ours."""
+    """One stored tensor. ``rotary_heads`` is the number of heads whose rows llama.cpp has interleaved, else None."""
 
-    def __init__(self, file: GgufFile, entry: TensorEntry, order: NDArray[np.intp] | None) -> None:
+    def __init__(self, file: GgufFile, entry: TensorEntry, rotary_heads: int | None) -> None:
         self.shape = entry.shape
         self.kind = entry.kind
         self._file = file
         self._entry = entry
-        self._order = order
+        self._rotary_heads = rotary_heads
 
     def raw(self) -> Bytes:
         stored = self._file.bytes_of(self._entry)
-        if self._order is None:
+        if self._rotary_heads is None:
             return stored
-        rows = stored.reshape(len(self._order), -1)
-        return rows[self._order].reshape(stored.shape)
+        order = rotary_row_order(self._rotary_heads, self.shape[0] // self._rotary_heads)
+        return stored.reshape(len(order), -1)[order].reshape(stored.shape)
 
 
 def huggingface_name(name: str) -> str:
@@ -78,15 +78,13 @@ class GgufTensors(Mapping[str, TensorSource]):
         self._entries = {
             huggingface_name(name): entry for name, entry in file.tensors.items() if name not in NOT_WEIGHTS
         }
-        self._orders: dict[str, NDArray[np.intp]] = {}
+        self._rotary_heads: dict[str, int] = {}
         if config.architecture == "LlamaForCausalLM":
-            self._orders["q_proj"] = rotary_row_order(config.num_heads, config.head_dim)
-            self._orders["k_proj"] = rotary_row_order(config.num_kv_heads, config.head_dim)
+            self._rotary_heads = {"q_proj": config.num_heads, "k_proj": config.num_kv_heads}
 
     def __getitem__(self, name: str) -> TensorSource:
         module = name.split(".")[-2:-1]
-        order = self._orders.get(module[0]) if module else None
-        return GgufTensor(self._file, self._entries[name], order)
+        return GgufTensor(self._file, self._entries[name], self._rotary_heads.get(module[0]) if module else None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from isotherm.base.errors import SetupError
 from isotherm.base.tokenizer import TokenizerSpec
 from isotherm.model.gguf_file import GgufFile
@@ -55,7 +57,7 @@ WHOLE_WORDS_FIRST = ("llama3", "llama-bpe", "llama-v3")
 def tokenizer_from_gguf(file: GgufFile) -> TokenizerSpec:
     """The tokenizer of a GGUF file; SetupError when it has none or one that cannot be reproduced."""
     tokens, kinds, merges = _vocabulary(file)
-    pre = file.metadata.get("tokenizer.ggml.pre")
+    pre = file.text("tokenizer.ggml.pre")
     if pre not in PRE_TOKENIZERS:
         known = ", ".join(sorted(PRE_TOKENIZERS))
         raise SetupError(
@@ -67,18 +69,18 @@ def tokenizer_from_gguf(file: GgufFile) -> TokenizerSpec:
     eos_ids = {_token_id(file, key) for key in EOS_KEYS} - {None}
     return TokenizerSpec(
         tokenizer_json=_tokenizer_json(tokens, kinds, merges, pre),
-        chat_template=file.metadata.get("tokenizer.chat_template"),
+        chat_template=file.text("tokenizer.chat_template"),
         bos_token=None if bos_id is None else tokens[bos_id],
         bos_id=bos_id,
         eos_token=None if eos_id is None else tokens[eos_id],
         eos_ids=tuple(sorted(token_id for token_id in eos_ids if token_id is not None)),
         special_ids=tuple(special),
-        add_bos=bool(file.metadata.get("tokenizer.ggml.add_bos_token", False)) and bos_id is not None,
+        add_bos=file.flag("tokenizer.ggml.add_bos_token") and bos_id is not None,
     )
 
 
 def _vocabulary(file: GgufFile) -> tuple[list[str], list[int], list[str]]:
-    model = file.metadata.get("tokenizer.ggml.model")
+    model = file.text("tokenizer.ggml.model")
     if model is None:
         raise SetupError(f"{file.path} has no tokenizer (tokenizer.ggml.model is missing). Convert the model again.")
     if model != "gpt2":
@@ -86,20 +88,18 @@ def _vocabulary(file: GgufFile) -> tuple[list[str], list[int], list[str]]:
             f"{file.path}: the tokenizer {model!r} is not supported in GGUF files; 'gpt2' (byte-level BPE) is. "
             "Use the Hugging Face folder of this model, which brings its tokenizer.json."
         )
-    tokens = file.metadata.get("tokenizer.ggml.tokens")
-    merges = file.metadata.get("tokenizer.ggml.merges")
-    if not isinstance(tokens, list) or not isinstance(merges, list) or not tokens:
-        raise SetupError(f"{file.path}: tokenizer.ggml.tokens or tokenizer.ggml.merges is missing or no list of text.")
-    kinds = file.metadata.get("tokenizer.ggml.token_type")
-    kinds = [1] * len(tokens) if kinds is None else [int(kind) for kind in kinds]
-    if len(kinds) != len(tokens):
-        raise SetupError(f"{file.path}: {len(tokens)} tokens but {len(kinds)} token types.")
-    return tokens, kinds, merges
+    tokens, merges = file.texts("tokenizer.ggml.tokens"), file.texts("tokenizer.ggml.merges")
+    if not tokens or not merges:
+        raise SetupError(f"{file.path}: tokenizer.ggml.tokens or tokenizer.ggml.merges is missing. Convert it again.")
+    kinds = file.metadata.get("tokenizer.ggml.token_type", np.ones(len(tokens), np.int32))
+    if not isinstance(kinds, np.ndarray) or kinds.shape != (len(tokens),):
+        raise SetupError(f"{file.path}: tokenizer.ggml.token_type must be {len(tokens)} numbers, one a token.")
+    return tokens, kinds.tolist(), merges
 
 
 def _token_id(file: GgufFile, key: str) -> int | None:
     token_id = file.metadata.get("tokenizer.ggml." + key)
-    count = len(file.metadata["tokenizer.ggml.tokens"])
+    count = len(file.texts("tokenizer.ggml.tokens"))
     if token_id is None:
         return None
     if not isinstance(token_id, int) or not 0 <= token_id < count:
