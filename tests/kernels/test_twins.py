@@ -21,8 +21,9 @@ def _seed() -> None:
 
 
 def caches(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    keys = torch.randn(BLOCKS, GROUPS, SIZE, BLOCK_SIZE).to(dtype)
-    return keys, torch.randn(BLOCKS, GROUPS, BLOCK_SIZE, SIZE).to(dtype)
+    pair = 2 if dtype == torch.bfloat16 else 1
+    keys = torch.randn(BLOCKS, GROUPS, SIZE // pair, BLOCK_SIZE, pair).to(dtype)
+    return keys, torch.randn(BLOCKS, GROUPS, BLOCK_SIZE // pair, SIZE, pair).to(dtype)
 
 
 def close(left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> None:
@@ -42,9 +43,7 @@ def test_add_rms_norm(dtype: torch.dtype, with_addend: bool) -> None:
     x, weight = torch.randn(7, 576), torch.randn(576)
     y = torch.randn(7, 576).to(dtype) if with_addend else None
     x_ref, x_cpu = x.clone(), x.clone()
-    close(
-        CPU.add_rms_norm(x_cpu, y, weight, 1e-5, dtype), REF.add_rms_norm(x_ref, y, weight, 1e-5, dtype), dtype
-    )
+    close(CPU.add_rms_norm(x_cpu, y, weight, 1e-5, dtype), REF.add_rms_norm(x_ref, y, weight, 1e-5, dtype), dtype)
     torch.testing.assert_close(x_cpu, x_ref)
 
 

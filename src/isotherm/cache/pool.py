@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
 import torch
 
 BlockShapes = tuple[tuple[int, ...], tuple[int, ...]]
@@ -13,7 +14,8 @@ BlockShapes = tuple[tuple[int, ...], tuple[int, ...]]
 class KVPool:
     """Keys and values of every layer, addressed by block id and offset.
 
-    ``keys`` and ``values`` are ``[num_layers, num_blocks, *block shape]``. The tensors are not initialised: the
+    ``keys`` and ``values`` are ``[num_layers, num_blocks, *block shape]``. They start as
+    zeros, because a kernel may multiply what lies past a sequence's end by nothing, which a NaN would survive; the
     operating system maps their pages when they are first written, so a pool that is never filled costs no memory.
     """
 
@@ -29,10 +31,17 @@ class KVPool:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.keys, self.values = (
-            torch.empty((num_layers, num_blocks, *shape), dtype=dtype, device=device) for shape in block_shapes
+            _zeros((num_layers, num_blocks, *shape), dtype, torch.device(device)) for shape in block_shapes
         )
 
     @staticmethod
     def bytes_per_block(block_shapes: BlockShapes, num_layers: int, dtype: torch.dtype) -> int:
         """What one block costs over all layers, keys and values together."""
         return num_layers * sum(prod(shape) for shape in block_shapes) * dtype.itemsize
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Zeros whose memory is not touched on a CPU: numpy asks the system for cleared pages, PyTorch writes them."""
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.zeros(prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)

@@ -23,7 +23,7 @@ class Runner:
 
     @torch.inference_mode()
     def run(self, segments: list[Segment]) -> Tensor:
-        """Logits float32 [rows, vocabulary]: all rows of a segment that asks for them, or the last if it ends its context."""
+        """Logits float32 [rows, vocabulary]: all rows of a segment that asks, or its last if it ends the context."""
         return self._model.forward(self._batch(segments), (self._pool.keys, self._pool.values))
 
     def _batch(self, segments: list[Segment]) -> Batch:

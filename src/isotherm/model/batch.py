@@ -25,7 +25,7 @@ class Batch:
     """T rows: prefill spans first, then D decode rows, one a sequence.
 
     ``token_ids``, ``positions`` and ``slots`` are int64 [T]; a slot is block * block size + offset, where the
-    row's key and value go. ``tables`` int32 [D, most blocks] and ``lengths`` int32 [D] (visible positions, the row's own
+    row's key and value go. ``tables`` int32 [D, most blocks] and ``lengths`` int32 [D] (visible positions, its own
     included) describe the decode rows. ``logit_rows`` int64 [R] are the rows whose logits are wanted; None means all.
     """
 

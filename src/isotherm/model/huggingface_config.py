@@ -81,7 +81,7 @@ def config_from_huggingface(raw: Mapping[str, Any], where: str) -> LlamaConfig:
         attention_bias=bias,
         attention_output_bias=bias and not qwen,
         mlp_bias=fields.flag("mlp_bias", False),
-        stored_dtype=raw.get("dtype") or raw.get("torch_dtype"),
+        stored_dtype=_stored_dtype(raw),
     )
 
 
@@ -108,8 +108,8 @@ def _mapping(raw: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]
 def _refuse_variants(raw: Mapping[str, Any], context: int, where: str) -> None:
     """Settings inside a supported architecture that would silently change the output."""
     window = raw.get("sliding_window") if raw.get("use_sliding_window", True) else None
-    if window is not None and window < context:
-        raise SetupError(f"{where}: sliding-window attention ({window} tokens) is not supported.")
+    if window is not None and not (isinstance(window, int) and window >= context):
+        raise SetupError(f"{where}: sliding-window attention ({window!r} tokens) is not supported.")
     activation = raw.get("hidden_act", "silu")
     if activation != "silu":
         raise SetupError(f"{where}: hidden_act {activation!r} is not supported; only 'silu' is.")
@@ -118,3 +118,8 @@ def _refuse_variants(raw: Mapping[str, Any], context: int, where: str) -> None:
     rotary = raw.get("partial_rotary_factor", 1.0)
     if rotary != 1.0:
         raise SetupError(f"{where}: partial_rotary_factor {rotary} is not supported; only 1.0 is.")
+
+
+def _stored_dtype(raw: Mapping[str, Any]) -> str | None:
+    named = raw.get("dtype") or raw.get("torch_dtype")
+    return named if isinstance(named, str) else None

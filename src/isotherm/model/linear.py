@@ -85,7 +85,7 @@ PACKED_FOR_ROWS = 32
 
 def packing_works() -> bool:
     """Whether this build of PyTorch on this CPU multiplies packed bfloat16 weights (tried, not guessed)."""
-    if not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+    if not (torch._C._has_mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
         return False
     weight, x = torch.eye(32, dtype=torch.bfloat16), torch.ones(3, 32, dtype=torch.bfloat16)
     try:

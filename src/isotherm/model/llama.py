@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from isotherm.kernels.cpu.decode_stack import StackWeights
 
 KV = tuple[Tensor, Tensor]
-"""Keys [layers, N, G, E, B] and values [layers, N, G, B, E]."""
+"""Keys and values of all layers, the layer as first axis; see ``kernels.reference.ops`` for what a layer's are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,9 @@ class Llama:
 
     def kv_block_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of one block's keys and values, which the cache allocates for every layer."""
-        config = self.config
-        return (
-            (config.num_kv_heads, config.head_dim, BLOCK_SIZE),
-            (config.num_kv_heads, BLOCK_SIZE, config.head_dim),
-        )
+        groups, size = self.config.num_kv_heads, self.config.head_dim
+        pair = 2 if self.dtype == torch.bfloat16 else 1
+        return (groups, size // pair, BLOCK_SIZE, pair), (groups, BLOCK_SIZE // pair, size, pair)
 
     def forward(self, batch: Batch, kv: KV) -> Tensor:
         """Logits float32 [R, V] of the rows that the batch asks for; keys and values are written to ``kv``."""

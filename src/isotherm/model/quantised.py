@@ -38,6 +38,6 @@ def _unpack(source: TensorSource) -> Parts:
     numbers = np.ascontiguousarray(blocks[..., :header]).view(np.float16)
     scale, body = numbers[..., 0], blocks[..., header:]
     if source.kind == "Q8_0":
-        return (body ^ 0x80).reshape(outputs, inputs), scale, scale * np.float16(-128)
-    quants = np.concatenate((body & 0x0F, body >> 4), axis=-1).reshape(outputs, inputs)
-    return quants, scale, numbers[..., 1] if source.kind == "Q4_1" else scale * np.float16(-8)
+        return (body ^ np.uint8(128)).reshape(outputs, inputs), scale, (scale * -128).astype(np.float16)
+    quants = np.concatenate((body & np.uint8(15), body >> np.uint8(4)), axis=-1).reshape(outputs, inputs)
+    return quants, scale, numbers[..., 1] if source.kind == "Q4_1" else (scale * -8).astype(np.float16)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
-"""Sums may be re-ordered (fixed at compile time, so results repeat); infinities and NaN keep their meaning."""
+from isotherm.kernels.cpu.compiled import intrinsic, kernel
 
 
 @intrinsic
@@ -34,22 +31,22 @@ def as_bits(typing_context: Any, value: Any) -> Any:
     return types.uint32(types.float32), generate
 
 
-@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def widen(value: np.uint16) -> np.float32:
     """bfloat16 bits to float32, exact."""
     return as_float(np.uint32(np.uint32(value) << np.uint32(16)))
 
 
-@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def narrow(value: np.float32) -> np.uint16:
     """float32 to bfloat16 bits, round to nearest even; finite input."""
     bits = as_bits(value)
     return np.uint16(np.uint32(bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16))
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def exp(x: np.float32) -> np.float32:
-    """e**x in float32 with x clamped to [-87, 88], relative error below 3e-7: ln 2 range reduction, a degree-6 polynomial.
+    """e**x in float32, x clamped to [-87, 88], relative error below 3e-7: ln 2 range reduction, then a polynomial.
 
     Written out because a call into libm keeps the loop around it from being vectorised.
     """

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from isotherm.base.block import BLOCK_SIZE
 from isotherm.kernels.cpu.arrays import as_array
-from isotherm.kernels.cpu.attention import attend_head
-from isotherm.kernels.cpu.bits import FASTMATH
-from isotherm.kernels.cpu.quant_matmul import LANES, QuantWeight, quantise_row, share_tiles
+from isotherm.kernels.cpu.attention import attend_share
+from isotherm.kernels.cpu.compiled import kernel, parallel
+from isotherm.kernels.cpu.quant_matmul import QuantWeight, quantise_row, share_tiles
 from isotherm.kernels.cpu.rows import add_row, norm_row, place_row, silu_mul_row
+from isotherm.kernels.cpu.vector import LANES
 
 FEW_ROWS = 3
 """Up to this many rows, row-wise phases run on one thread: waking the others would take longer."""
@@ -44,7 +45,9 @@ class StackWeights:
     eps: float
 
     @staticmethod
-    def of(layers: list[tuple[QuantWeight, ...]], norms: tuple[NDArray[Any], NDArray[Any]], heads: int, eps: float) -> StackWeights:
+    def of(
+        layers: list[tuple[QuantWeight, ...]], norms: tuple[NDArray[Any], NDArray[Any]], heads: int, eps: float
+    ) -> StackWeights:
         """Join the four linear layers of every decoder layer; all must have the same number of bits."""
         kinds = list(zip(*layers, strict=True))
         return StackWeights(
@@ -56,14 +59,15 @@ class StackWeights:
             eps,
         )
 
-
     def layer(self, kind: int, index: int, weight: QuantWeight) -> QuantWeight:
         """One layer's linear as a view of the joint arrays, so that nothing is held twice."""
         return replace(weight, quants=self.quants[kind][index], scales=self.scales[kind][index])
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
-def _enter(row: int, x: Any, addend: Any, fresh: bool, norm: Any, eps: float, hidden: Any, quants: Any, factors: Any) -> None:
+@kernel
+def _enter(
+    row: int, x: Any, addend: Any, fresh: bool, norm: Any, eps: float, hidden: Any, quants: Any, factors: Any
+) -> None:
     """Finish the previous sublayer of a row and prepare the next: add, norm, quantise."""
     size = norm.size
     if not fresh:
@@ -72,14 +76,14 @@ def _enter(row: int, x: Any, addend: Any, fresh: bool, norm: Any, eps: float, hi
     quantise_row(hidden, row * size, size, quants, factors, row)
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def _activate(row: int, gate_up: Any, size: int, hidden: Any, quants: Any, factors: Any) -> None:
     """SwiGLU of a row, quantised."""
     silu_mul_row(gate_up, row * 2 * size, size, hidden, row * size)
     quantise_row(hidden, row * size, size, quants, factors, row)
 
 
-@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@parallel
 def _stack(
     x: Any, addend: Any, cos: Any, sin: Any, slots: Any, tables: Any, lengths: Any, keys: Any, values: Any,
     qkv_q: Any, qkv_s: Any, out_q: Any, out_s: Any, up_q: Any, up_s: Any, down_q: Any, down_s: Any,
@@ -97,7 +101,7 @@ def _stack(
     qkv, query = np.empty(rows * width, np.float32), np.empty(rows * attended_size, np.float32)
     attended, gate_up = np.empty(rows * attended_size, np.float32), np.empty(rows * 2 * inner, np.float32)
     scratch = np.empty((threads, BLOCK_SIZE + size), np.float32)
-    group = heads // groups
+    packed = np.empty((threads, BLOCK_SIZE + size), values.dtype)
     row_threads = threads if rows > FEW_ROWS else 1
     for layer in range(layers):
         if row_threads == 1:
@@ -123,14 +127,16 @@ def _stack(
                     row * attended_size,
                 )  # fmt: skip
         for thread in numba.prange(threads):
-            for item in range(thread, rows * heads, threads):
-                row, head = item // heads, item % heads
-                attend_head(
-                    query, item * size, keys[layer], values[layer], tables[row], lengths[row], head // group, scale,
-                    attended, scratch[thread],
-                )  # fmt: skip
-        for row in range(rows):
-            quantise_row(attended, row * attended_size, attended_size, quants, factors, row)
+            attend_share(
+                thread, threads, query, heads, packed[thread], keys[layer], values[layer], tables, lengths, scale,
+                attended, scratch[thread],
+            )  # fmt: skip
+        if row_threads == 1:
+            for row in range(rows):
+                quantise_row(attended, row * attended_size, attended_size, quants, factors, row)
+        else:
+            for row in numba.prange(rows):
+                quantise_row(attended, row * attended_size, attended_size, quants, factors, row)
         for thread in numba.prange(threads):
             share_tiles(
                 thread, threads, bits, out_q[layer], 0, out_s[layer], 0, quants, factors, rows, attended_size, addend,
@@ -166,9 +172,9 @@ def decode_stack(
 ) -> Tensor:  # fmt: skip
     """All decoder layers for D decode rows.
 
-    x float32 [D, C] (updated in place); cos and sin float32 [D, E/2]; slots int64 [D]; tables int32 [D, blocks]; lengths
-    int32 [D]; keys [layers, N, G, E, 32] and values [layers, N, G, 32, E]. Returns the last sublayer's output [D, C], not
-    yet added to x.
+    x float32 [D, C] (updated in place); cos and sin float32 [D, E/2]; slots int64 [D]; tables int32 [D, blocks];
+    lengths int32 [D]; keys and values with the layer as first axis. Returns the last sublayer's output
+    [D, C], not yet added to x.
     """
     addend = torch.empty_like(x)
     linears = [array for pair in zip(weights.quants, weights.scales, strict=True) for array in pair]

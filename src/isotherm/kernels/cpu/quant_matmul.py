@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotherm.kernels.cpu.arrays import as_array
-from isotherm.kernels.cpu.bits import FASTMATH
+from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.quant_tile import GROUP, LANES, make_tile, quantise_group
 
 _four_1, _four_2, _four_4, _four_8 = (make_tile(rows, 4) for rows in (1, 2, 4, 8))
@@ -21,7 +21,7 @@ _eight_1, _eight_2, _eight_4, _eight_8 = (make_tile(rows, 8) for rows in (1, 2, 
 
 @dataclass(frozen=True, slots=True)
 class QuantWeight:
-    """Weights [N, K] as tiles: ``quants`` uint8 [N/16 * K * 16 * bits/8], ``scales`` float16 bits [N/16 * K/32 * 32]."""
+    """Weights [N, K] as tiles: ``quants`` uint8 [N K bits/8], ``scales`` float16 bits [N K / 16]."""
 
     quants: NDArray[np.uint8]
     scales: NDArray[np.uint16]
@@ -36,7 +36,7 @@ def pack(quants: NDArray[np.uint8], scale: NDArray[np.float16], offset: NDArray[
     tiles, groups = outputs // LANES, inputs // GROUP
     fours = quants.reshape(tiles, LANES, groups, GROUP // 4, 4).transpose(0, 2, 3, 1, 4)
     if bits == 4:
-        fours = fours[:, :, :4] | (fours[:, :, 4:] << 4)
+        fours = fours[:, :, :4] | (fours[:, :, 4:] << np.uint8(4))
     pairs = np.stack([part.reshape(tiles, LANES, groups).transpose(0, 2, 1) for part in (scale, offset)], axis=2)
     return QuantWeight(
         np.ascontiguousarray(fours).reshape(-1),
@@ -47,15 +47,15 @@ def pack(quants: NDArray[np.uint8], scale: NDArray[np.float16], offset: NDArray[
     )
 
 
-@numba.njit(error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def quantise_row(x: Any, at: int, size: int, quants: Any, factors: Any, row: int) -> None:
-    """Quantise x[at : at + size] into row ``row`` of quants int8 [rows * size] and factors float32 [rows * size / 16]."""
+    """Quantise x[at : at + size] into row ``row`` of quants int8 [rows, size] and factors float32 [rows, size / 16]."""
     for group in range(size // GROUP):
         base = row * size + group * GROUP
         quantise_group(x, at + group * GROUP, quants, base, factors, base // 16)
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def tile_rows(
     bits: int, weights: Any, w_at: int, scales: Any, s_at: int, quants: Any, factors: Any, rows: int, inputs: int,
     out: Any, o_at: int, width: int,
@@ -94,7 +94,7 @@ def tile_rows(
             row += 1
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def share_tiles(
     thread: int, threads: int, bits: int, weights: Any, w_at: int, scales: Any, s_at: int, quants: Any, factors: Any,
     rows: int, inputs: int, out: Any, width: int,
@@ -109,8 +109,10 @@ def share_tiles(
         )  # fmt: skip
 
 
-@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
-def _matmul(x: Any, rows: int, inputs: int, bits: int, weights: Any, scales: Any, out: Any, width: int, threads: int) -> None:
+@parallel
+def _matmul(
+    x: Any, rows: int, inputs: int, bits: int, weights: Any, scales: Any, out: Any, width: int, threads: int
+) -> None:
     quants, factors = np.empty(rows * inputs, np.int8), np.empty(rows * inputs // 16, np.float32)
     for row in range(rows):
         quantise_row(x, row * inputs, inputs, quants, factors, row)

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from isotherm.base.block import BLOCK_SIZE
 from isotherm.kernels.cpu.arrays import as_array
-from isotherm.kernels.cpu.bits import FASTMATH, exp
+from isotherm.kernels.cpu.bits import exp
+from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.values import put, take
 from isotherm.kernels.cpu.vector import LANES, add, fma, load, mul, splat, store, total
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def norm_row(x: Any, at: int, weight: Any, eps: float, out: Any, to: int) -> None:
     """RMSNorm of float32 ``x[at : at + C]`` into ``out[to : to + C]``; C, the length of weight, a multiple of 16."""
     size = weight.size
@@ -29,14 +30,14 @@ def norm_row(x: Any, at: int, weight: Any, eps: float, out: Any, to: int) -> Non
         store(out, to + c, mul(mul(load(x, at + c), factor), load(weight, c)))
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def add_row(x: Any, at: int, y: Any, by: int, size: int) -> None:
     """x[at : at + size] += y[by : by + size], x float32."""
     for c in range(0, size, LANES):
         store(x, at + c, add(load(x, at + c), load(y, by + c)))
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def silu_mul_row(gate_up: Any, at: int, size: int, out: Any, to: int) -> None:
     """SwiGLU of one row: gate_up[at : at + 2 I] -> out[to : to + I]."""
     for i in range(size):
@@ -44,35 +45,39 @@ def silu_mul_row(gate_up: Any, at: int, size: int, out: Any, to: int) -> None:
         put(out, to + i, gate / (np.float32(1) + exp(-gate)) * take(gate_up[at + size + i]))
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
-def rotate_head(x: Any, at: int, cos: Any, sin: Any, row: int, size: int, out: Any, to: int, stride: int) -> None:
-    """Rotate one head of E numbers; results are ``stride`` apart (a transposed key block has its positions as lanes)."""
+@kernel
+def rotate_head(
+    x: Any, at: int, cos: Any, sin: Any, row: int, size: int, out: Any, to: int, stride: int, pair: int
+) -> None:
+    """Rotate one head of E numbers; runs of ``pair`` results are ``stride`` apart (between them lie other positions)."""
     half = size // 2
     for e in range(half):
         first, second = take(x[at + e]), take(x[at + half + e])
-        put(out, to + e * stride, first * cos[row, e] - second * sin[row, e])
-        put(out, to + (half + e) * stride, second * cos[row, e] + first * sin[row, e])
+        left, right = e, half + e
+        put(out, to + left // pair * stride + left % pair, first * cos[row, e] - second * sin[row, e])
+        put(out, to + right // pair * stride + right % pair, second * cos[row, e] + first * sin[row, e])
 
 
-@numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@kernel
 def place_row(
     qkv: Any, at: int, heads: int, cos: Any, sin: Any, row: int, slot: int, keys: Any, values: Any, query: Any, to: int
 ) -> None:
     """Rotate a row's queries into ``query[to :]``, and its keys and values into their slot of the cache."""
-    groups, size = values.shape[1], values.shape[3]
+    groups, size, pair = values.shape[1], values.shape[3], values.shape[4]
     flat_keys, flat_values = keys.reshape(-1), values.reshape(-1)
     for head in range(heads):
-        rotate_head(qkv, at + head * size, cos, sin, row, size, query, to + head * size, 1)
+        rotate_head(qkv, at + head * size, cos, sin, row, size, query, to + head * size, 1, 1)
     for head in range(groups):
         base = ((slot // BLOCK_SIZE) * groups + head) * size * BLOCK_SIZE
         offset = slot % BLOCK_SIZE
-        rotate_head(qkv, at + (heads + head) * size, cos, sin, row, size, flat_keys, base + offset, BLOCK_SIZE)
+        to_key = base + offset * pair
+        rotate_head(qkv, at + (heads + head) * size, cos, sin, row, size, flat_keys, to_key, BLOCK_SIZE * pair, pair)
         source = at + (heads + groups + head) * size
         for e in range(size):
-            put(flat_values, base + offset * size + e, take(qkv[source + e]))
+            put(flat_values, base + (offset // pair * size + e) * pair + offset % pair, take(qkv[source + e]))
 
 
-@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@parallel
 def _add_norm(x: Any, y: Any, weight: Any, eps: float, out: Any) -> None:
     size = weight.size
     for row in numba.prange(x.size // size):
@@ -81,13 +86,13 @@ def _add_norm(x: Any, y: Any, weight: Any, eps: float, out: Any) -> None:
         norm_row(x, row * size, weight, eps, out, row * size)
 
 
-@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@parallel
 def _silu_mul(gate_up: Any, size: int, out: Any) -> None:
     for row in numba.prange(out.size // size):
         silu_mul_row(gate_up, row * 2 * size, size, out, row * size)
 
 
-@numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)  # type: ignore[untyped-decorator]
+@parallel
 def _place(qkv: Any, heads: int, cos: Any, sin: Any, slots: Any, keys: Any, values: Any, query: Any) -> None:
     groups, size = values.shape[1], values.shape[3]
     width = (heads + 2 * groups) * size
@@ -117,7 +122,14 @@ def rotate_and_store(
     """Twin of ``reference.ops.rotate_and_store``; the queries come back in float32."""
     query = torch.empty((qkv.shape[0], heads, v_cache.shape[3]), dtype=torch.float32)
     _place(
-        _flat(qkv), heads, as_array(cos), as_array(sin), as_array(slots), as_array(k_cache), as_array(v_cache), _flat(query)
+        _flat(qkv),
+        heads,
+        as_array(cos),
+        as_array(sin),
+        as_array(slots),
+        as_array(k_cache),
+        as_array(v_cache),
+        _flat(query),
     )
     return query
 

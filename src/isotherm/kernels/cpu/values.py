@@ -20,14 +20,14 @@ def put(array: Any, index: int, value: float) -> None:
     raise TypeError(f"put is compiled code, called with {array!r}, {index}, {value}")
 
 
-@overload(take, strict=False)  # type: ignore[untyped-decorator]
+@overload(take, strict=False)
 def _take(value: Any) -> Any:
     if value == types.uint16:
-        return lambda value: widen(value)
+        return lambda value: widen(value)  # noqa: PLW0108 (numba compares parameter names)
     return lambda value: value
 
 
-@overload(put, strict=False)  # type: ignore[untyped-decorator]
+@overload(put, strict=False)
 def _put(array: Any, index: Any, value: Any) -> Any:
     if array.dtype == types.uint16:
 

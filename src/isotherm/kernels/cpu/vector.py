@@ -12,14 +12,16 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, register_model
+from numba.extending import models, register_model
+
+from isotherm.kernels.cpu.compiled import intrinsic
 
 LANES = 16
 
 _F32 = ir.FloatType()
 _I32 = ir.IntType(32)
-_VECTOR = ir.VectorType(_F32, LANES)
-_INTS = ir.VectorType(_I32, LANES)
+FLOATS = ir.VectorType(_F32, LANES)
+INTS = ir.VectorType(_I32, LANES)
 
 
 class _Lanes(types.Type):  # type: ignore[misc]
@@ -35,26 +37,29 @@ lanes = _Lanes()
 @register_model(_Lanes)  # type: ignore[untyped-decorator]
 class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _VECTOR)
+        super().__init__(manager, kind, FLOATS)
 
 
 def _constant(value: int) -> ir.Constant:
-    return ir.Constant(_INTS, [value] * LANES)
+    return ir.Constant(INTS, [value] * LANES)
 
 
-def _spread(builder: Any, scalar: Any, kind: ir.VectorType) -> Any:
+def spread(builder: Any, scalar: Any, kind: ir.VectorType) -> Any:
+    """Emit a vector of equal lanes."""
     single = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(_I32, 0))
-    return builder.shuffle_vector(single, ir.Constant(kind, ir.Undefined), ir.Constant(_INTS, [0] * LANES))
+    return builder.shuffle_vector(single, ir.Constant(kind, ir.Undefined), ir.Constant(INTS, [0] * LANES))
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+def element(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+    """Emit the address of an array's element."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.gep(data, [offset])
 
 
-def _intrinsic(builder: Any, name: str, result: Any, args: list[Any]) -> Any:
-    signature = ir.FunctionType(result, [a.type for a in args])
-    return builder.call(cgutils.get_or_insert_function(builder.module, signature, name), args)
+def fma_ir(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """Emit a * b + c on lanes, rounded once."""
+    signature = ir.FunctionType(FLOATS, [FLOATS] * 3)
+    return builder.call(cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v{LANES}f32"), [a, b, c])
 
 
 @intrinsic
@@ -62,7 +67,7 @@ def splat(typing_context: Any, value: Any) -> Any:
     """All lanes equal to a float32."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _spread(builder, args[0], _VECTOR)
+        return spread(builder, args[0], FLOATS)
 
     return lanes(types.float32), generate
 
@@ -73,12 +78,12 @@ def load(typing_context: Any, array: Any, offset: Any) -> Any:
     narrow = array.dtype == types.uint16
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        pointer = element(context, builder, signature.args[0], args[0], args[1])
         if not narrow:
-            return builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=4)
+            return builder.load(builder.bitcast(pointer, FLOATS.as_pointer()), align=4)
         halves = ir.VectorType(ir.IntType(16), LANES)
         bits = builder.load(builder.bitcast(pointer, halves.as_pointer()), align=2)
-        return builder.bitcast(builder.shl(builder.zext(bits, _INTS), _constant(16)), _VECTOR)
+        return builder.bitcast(builder.shl(builder.zext(bits, INTS), _constant(16)), FLOATS)
 
     return lanes(array, types.intp), generate
 
@@ -89,10 +94,10 @@ def store(typing_context: Any, array: Any, offset: Any, value: Any) -> Any:
     narrow = array.dtype == types.uint16
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        pointer = element(context, builder, signature.args[0], args[0], args[1])
         value = args[2]
         if narrow:
-            bits = builder.bitcast(value, _INTS)
+            bits = builder.bitcast(value, INTS)
             odd = builder.and_(builder.lshr(bits, _constant(16)), _constant(1))
             rounded = builder.lshr(builder.add(builder.add(bits, _constant(0x7FFF)), odd), _constant(16))
             value = builder.trunc(rounded, ir.VectorType(ir.IntType(16), LANES))
@@ -107,7 +112,7 @@ def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, lane by lane, rounded once."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _intrinsic(builder, f"llvm.fma.v{LANES}f32", _VECTOR, list(args))
+        return fma_ir(builder, *args)
 
     return lanes(a, b, c), generate
 
@@ -130,33 +135,6 @@ def mul(typing_context: Any, a: Any, b: Any) -> Any:
         return builder.fmul(*args)
 
     return lanes(a, b), generate
-
-
-@intrinsic
-def nibbles(typing_context: Any, array: Any, offset: Any, high: Any) -> Any:
-    """The low (``high`` 0) or high (4) four bits of sixteen bytes, as float32 0..15."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
-        kind = ir.VectorType(ir.IntType(8), LANES)
-        raw = builder.zext(builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1), _INTS)
-        shift = _spread(builder, builder.trunc(args[2], _I32) if args[2].type.width > 32 else args[2], _INTS)
-        return builder.sitofp(builder.and_(builder.lshr(raw, shift), _constant(15)), _VECTOR)
-
-    return lanes(array, types.intp, types.intp), generate
-
-
-@intrinsic
-def signed_bytes(typing_context: Any, array: Any, offset: Any) -> Any:
-    """Sixteen int8 as float32."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
-        kind = ir.VectorType(ir.IntType(8), LANES)
-        raw = builder.load(builder.bitcast(pointer, kind.as_pointer()), align=1)
-        return builder.sitofp(builder.sext(raw, _INTS), _VECTOR)
-
-    return lanes(array, types.intp), generate
 
 
 @intrinsic

@@ -1,8 +1,9 @@
 """Reference operations of a Llama-type decoder.
 
 Shapes: T rows of a forward, D decode rows among them, H query heads, G key/value heads, E head size,
-B tokens a block. Keys are stored transposed inside a block ([E, B]) so that a decode kernel can treat
-neighbouring positions as vector lanes; values are stored [B, E].
+B tokens a block. Inside a block keys are stored transposed ([E, B]) so that a decode kernel can treat neighbouring
+positions as vector lanes, and values [B, E]. bfloat16 numbers that are summed together lie in pairs, as the processors'
+bfloat16 products want them, so keys are [N, G, E/P, B, P] and values [N, G, B/P, E, P] with P = 2 for bfloat16, else 1.
 """
 
 from __future__ import annotations
@@ -40,22 +41,23 @@ def rotate_and_store(
 ) -> Tensor:
     """Split rows [T, (H + 2G) E] into queries, keys and values; rotate; keep keys and values; return queries.
 
-    Keys and values go to ``slots`` int64 [T] (block * B + offset) of k_cache [N, G, E, B] and v_cache [N, G, B, E].
-    The queries come back rotated, float32 [T, H, E].
+    Keys and values go to ``slots`` int64 [T] (block * B + offset) of the caches. The queries come back
+    rotated, float32 [T, H, E].
     """
-    groups, size, width = v_cache.shape[1], v_cache.shape[2], v_cache.shape[3]
+    _, groups, _, size, pair = k_cache.shape
+    width = v_cache.shape[3]
     query, keys, values = qkv.view(qkv.shape[0], -1, width).split((heads, groups, groups), dim=1)
     block, offset = slots // size, slots % size
-    k_cache[block, :, :, offset] = rotate(keys, cos, sin).to(k_cache.dtype)
-    v_cache[block, :, offset] = values.to(v_cache.dtype)
+    k_cache[block, :, :, offset] = rotate(keys, cos, sin).to(k_cache.dtype).unflatten(2, (-1, pair))
+    v_cache[block, :, offset // pair, :, offset % pair] = values.to(v_cache.dtype)
     return rotate(query, cos, sin)
 
 
 def gather_kv(blocks: Tensor, length: int, k_cache: Tensor, v_cache: Tensor) -> tuple[Tensor, Tensor]:
-    """The first ``length`` cached positions of a sequence whose blocks are ``blocks``: keys and values [G, length, E]."""
-    heads, size = k_cache.shape[1], k_cache.shape[2]
-    keys = k_cache[blocks].permute(1, 0, 3, 2).reshape(heads, -1, size)
-    values = v_cache[blocks].permute(1, 0, 2, 3).reshape(heads, -1, size)
+    """The first ``length`` positions of the sequence that owns ``blocks``: keys and values [G, length, E]."""
+    groups, size = v_cache.shape[1], v_cache.shape[3]
+    keys = k_cache[blocks].permute(1, 0, 3, 2, 4).reshape(groups, -1, size)
+    values = v_cache[blocks].permute(1, 0, 2, 4, 3).reshape(groups, -1, size)
     return keys[:, :length], values[:, :length]
 
 
@@ -77,11 +79,11 @@ def attend_prefill(query: Tensor, start: int, blocks: Tensor, k_cache: Tensor, v
 def attend_decode(
     query: Tensor, tables: Tensor, lengths: Tensor, k_cache: Tensor, v_cache: Tensor, scale: float
 ) -> Tensor:
-    """Attention of one new token per sequence: query float32 [D, H, E], tables [D, max blocks], lengths [D] -> [D, H, E].
+    """Attention of one new token a sequence: query float32 [D, H, E], tables [D, blocks], lengths [D] -> [D, H, E].
 
     ``lengths`` counts the visible positions, the new token included (its key and value are stored).
     """
-    size = v_cache.shape[2]
+    size = k_cache.shape[3]
     out = torch.empty_like(query, dtype=v_cache.dtype)
     for row, length in enumerate(lengths.tolist()):
         blocks = tables[row, : -(-length // size)].long()

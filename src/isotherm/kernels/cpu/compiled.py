@@ -1,0 +1,46 @@
+"""How kernels are compiled, and where the machine code is kept between starts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numba
+from numba.extending import intrinsic as _intrinsic
+
+FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+"""Sums may be re-ordered (fixed at compile time, so results repeat); infinities and NaN keep their meaning."""
+
+Function = Callable[..., Any]
+
+
+def _cache_folder() -> Path:
+    """A folder for exactly these sources: numba itself notices a change only in the file of the outermost function."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for source in sorted(here.glob("*.py")):
+        digest.update(source.read_bytes())
+    root = Path(os.environ.get("ISOTHERM_CACHE") or Path.home() / ".cache" / "isotherm")
+    return root / "kernels" / digest.hexdigest()[:16]
+
+
+# Both must be settled before the first kernel is declared. OpenMP is the one layer that shares PyTorch's threads.
+numba.config.CACHE_DIR = str(_cache_folder())
+numba.config.THREADING_LAYER = "omp"
+
+
+intrinsic: Any = _intrinsic
+"""Declares a function by the code it emits. Callers leave out its first parameter, which no type checker can know."""
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that runs on the calling thread, or inside a parallel one."""
+    return cast(Function, numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)(function))
+
+
+def parallel(function: Function) -> Function:
+    """Compile a function whose ``prange`` loops are shared among the threads."""
+    return cast(Function, numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)(function))
