@@ -61,7 +61,7 @@ def test_ctrl_c_lets_running_answers_finish_and_refuses_new_ones(started):
         assert client.get("/health/ready").status_code == 200
         stream = Stream(url)
         server.process.send_signal(signal.SIGINT)
-        server.wait_for("draining, 1 running")
+        server.wait_for("stopping: 1 requests")
         assert client.get("/health/ready").status_code == 503
         refused = client.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "x"}]})
         assert refused.status_code == 503
@@ -84,7 +84,7 @@ def test_a_second_ctrl_c_cuts_and_still_says_so(started):
     server = started()
     stream = Stream(server.url())
     server.process.send_signal(signal.SIGINT)
-    server.wait_for("draining")
+    server.wait_for("stopping: ")
     server.process.send_signal(signal.SIGINT)
     assert "server_shutting_down" in stream.end(5)[-1]
     assert server.end(5) == 0

@@ -49,7 +49,7 @@ def test_a_second_ctrl_c_does_not_wait(serve):
     server = serve()
     stream = long_stream(server.url(120))
     signal_group(server, signal.SIGINT)
-    server.wait_for("draining")
+    server.wait_for("stopping: ")
     begin = time.monotonic()
     signal_group(server, signal.SIGINT)
     assert "error" in json.loads(stream.end(10)[-1])

@@ -4,6 +4,7 @@ import os
 import subprocess
 import threading
 import time
+from contextlib import suppress
 
 import httpx
 
@@ -80,6 +81,10 @@ class Stream(threading.Thread):
         assert self.first.wait(30), "no answer began"
 
     def run(self):
+        with suppress(httpx.RemoteProtocolError):  # a killed server cannot say goodbye
+            self._take()
+
+    def _take(self):
         request = httpx.stream("POST", f"{self._url}/v1/chat/completions", json=self._body, timeout=60, trust_env=False)
         with request as response:
             for line in response.iter_lines():

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from isotherm.base.errors import SetupError
+from isotherm.base.errors import EngineDied, SetupError
 from isotherm.cli.flags import add_flags, settings_of
 from isotherm.cli.listen import listen, url_of
 from isotherm.cli.loading import progress
@@ -26,8 +26,10 @@ from isotherm.settings.load import Settings
 if TYPE_CHECKING:
     from isotherm.base.backend import Backend
     from isotherm.server.config import ServerConfig
+    from isotherm.server.run import Server
 
 log = logging.getLogger("isotherm.serve")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -76,23 +78,30 @@ async def _serve(settings: Settings, backend: Backend, config: ServerConfig, lis
         await asyncio.sleep(0)
         # The engine's process loads torch meanwhile, so these imports cost no time of their own.
         from isotherm.cli import banner  # noqa: PLC0415
-        from isotherm.cli.model_server import ModelServer  # noqa: PLC0415
         from isotherm.server.app import create_app  # noqa: PLC0415
+        from isotherm.server.run import Server  # noqa: PLC0415
 
         async with progress(f"loading {settings['model']}"):
             await loading
         app = create_app(backend, config)
-        server = ModelServer(app, backend, settings["drain_timeout"])
+        server = Server(app)
         entries = banner.facts(app.state.services, settings, url_of(listener), time.perf_counter() - start)
         if settings["log_format"] == "json":
             log.info("ready", extra=entries)
         else:
             banner.show(entries)
-        await server.run_until_stopped(listener)
+        await _run(server, listener)
     finally:
         loading.cancel()
         await asyncio.wait([loading])
         await backend.close()
+
+
+async def _run(server: Server, listener: socket.socket) -> None:
+    await server.serve([listener])
+    if server.failure is not None:
+        raise EngineDied(server.failure)
+    log.info("stopped")
 
 
 def _let_signals_cancel(task: asyncio.Task[None] | None) -> None:
@@ -109,7 +118,7 @@ def _let_signals_cancel(task: asyncio.Task[None] | None) -> None:
         log.info("stopping before the model is ready")
         task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
 
 
@@ -130,6 +139,7 @@ def _server_config(settings: Settings) -> ServerConfig:
         max_body_bytes=settings["max_body_bytes"],
         request_timeout=settings["request_timeout"],
         drain_timeout=settings["drain_timeout"],
+        settings_digest=settings.digest(),
     )
 
 

@@ -19,6 +19,7 @@ class ServerConfig:
         max_body_bytes: larger request bodies are refused with 413 while they are read.
         request_timeout: seconds that a request may take, reading its body included.
         drain_timeout: seconds that running requests get when the server is asked to stop.
+        settings_digest: stands for all effective settings, so that a stale process can be told by its health.
         keepalive: seconds of silence after which a stream sends a comment.
     """
 
@@ -29,4 +30,5 @@ class ServerConfig:
     max_body_bytes: int = 4 * 1024 * 1024
     request_timeout: float = 600.0
     drain_timeout: float = 30.0
+    settings_digest: str | None = None
     keepalive: float = 10.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ class Services:
     operator: Mapping[str, Any]
     model: Mapping[str, Any]
     skipped_model_values: tuple[str, ...]
+    started: int
+    """Seconds since the epoch when the server was put together."""
 
 
 def make_services(backend: Backend, config: ServerConfig) -> Services:
@@ -47,6 +50,7 @@ def make_services(backend: Backend, config: ServerConfig) -> Services:
         operator=operator_values(config.default_sampling),
         model=model,
         skipped_model_values=tuple(skipped),
+        started=int(time.time()),
     )
 
 

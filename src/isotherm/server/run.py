@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import signal
 import socket
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
@@ -29,6 +33,7 @@ def _bound_silence(listener: socket.socket, seconds: float) -> None:
 class Server(uvicorn.Server):
     """uvicorn with our end: the first signal drains, the second cuts what still runs, the third leaves.
 
+    While it drains it still listens, so that a new request gets 503 with Retry-After and a probe the reason.
     ``failure`` says after ``serve`` why the server ended by itself; None when it was told to.
     """
 
@@ -61,10 +66,20 @@ class Server(uvicorn.Server):
         finally:
             watcher.cancel()
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals of the main thread, taken over from whoever had them without a gap in which one is lost.
+
+        They stay ours when the server has ended: the caller still has to close the backend.
+        """
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, drain, cut, close."""
         lifecycle = self._services.lifecycle
-        log.info("stopping: %d requests in progress", lifecycle.active)
         lifecycle.begin_drain(0 if self.failure else self._services.config.drain_timeout)
         closer = asyncio.ensure_future(self._tear_down_after_cut())
         try:
@@ -81,13 +96,22 @@ class Server(uvicorn.Server):
                 transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal. It is not raised again afterwards, as uvicorn would: the caller still has to close the backend."""
+        """A signal."""
         self._signals += 1
-        self.should_exit = True
-        if self._signals == 2 and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._services.lifecycle.cut)
-        elif self._signals > 2:
-            self.force_exit = True
+        lifecycle = self._services.lifecycle
+        if self._loop is None or self._signals > 2:
+            self.should_exit = self.force_exit = True
+        elif self._signals == 2:
+            self._loop.call_soon_threadsafe(lifecycle.cut)
+        else:
+            log.info("stopping: %d requests in progress", lifecycle.active)
+            self._loop.call_soon_threadsafe(lifecycle.begin_drain, self._services.config.drain_timeout)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: whether to stop listening now."""
+        lifecycle = self._services.lifecycle
+        drained = lifecycle.draining and (not lifecycle.active or lifecycle.was_cut.is_set())
+        return drained or await super().on_tick(counter)
 
     async def _watch(self) -> None:
         while self.failure is None:

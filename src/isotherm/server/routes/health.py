@@ -15,16 +15,17 @@ router = APIRouter()
 
 
 @router.get("/health/live", responses=json_answer(Health))
-async def live() -> Response:
+async def live(request: Request) -> Response:
     """The process answers. A supervisor that gets no answer here should restart it."""
-    return _answer(200, "live", None)
+    return _answer(services_of(request), 200, "live", None)
 
 
 @router.get("/health/ready", responses=json_answer(Health, 200, 503))
 async def ready(request: Request) -> Response:
     """New requests are welcome. 503 with the reason while draining or when the engine is gone."""
-    reason = why_not_ready(services_of(request))
-    return _answer(503, "not ready", reason) if reason else _answer(200, "ready", None)
+    services = services_of(request)
+    reason = why_not_ready(services)
+    return _answer(services, 503, "not ready", reason) if reason else _answer(services, 200, "ready", None)
 
 
 def why_not_ready(services: Services) -> str | None:
@@ -34,5 +35,11 @@ def why_not_ready(services: Services) -> str | None:
     return services.backend.failure()
 
 
-def _answer(status: int, word: str, reason: str | None) -> Response:
-    return Response(msgspec.json.encode({"status": word, "reason": reason}), status, media_type="application/json")
+def _answer(services: Services, status: int, word: str, reason: str | None) -> Response:
+    health = {
+        "status": word,
+        "reason": reason,
+        "settings": services.config.settings_digest,
+        "started": services.started,
+    }
+    return Response(msgspec.json.encode(health), status, media_type="application/json")
