@@ -164,18 +164,19 @@ def config_json(config: LlamaConfig = TINY, **more: Any) -> dict[str, Any]:
     }
 
 
-def as_stored(values: np.ndarray, kind: str) -> tuple[str, bytes]:
+def as_stored(values: np.ndarray, kind: str) -> tuple[str, np.ndarray]:
     """A tensor in the terms of the safetensors library; bfloat16 by cutting off the lower half."""
     if kind == "BF16":
-        return "bfloat16", (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-    return ("float16", values.astype(np.float16).tobytes()) if kind == "F16" else ("float32", values.tobytes())
+        return "bfloat16", (values.view(np.uint32) >> 16).astype(np.uint16)
+    return ("float16", values.astype(np.float16)) if kind == "F16" else ("float32", np.ascontiguousarray(values))
 
 
 def write_safetensors(path: Path, weights: dict[str, np.ndarray], kind: str) -> None:
-    entries = {}
-    for name, values in weights.items():
-        dtype, data = as_stored(values, kind)
-        entries[name] = {"dtype": dtype, "shape": list(values.shape), "data": data}
+    stored = {name: as_stored(values, kind) for name, values in weights.items()}
+    entries = {
+        name: safetensors.TensorSpec(dtype=dtype, shape=data.shape, data_ptr=data.ctypes.data, data_len=data.nbytes)
+        for name, (dtype, data) in stored.items()
+    }
     path.write_bytes(safetensors.serialize(entries, {"format": "pt"}))
 
 
