@@ -61,7 +61,7 @@ def load_llama(
         sin=sin,
         stack=_stack(layers, config),
     )
-    ops = dispatch.select(loader.device, dtype, config.hidden_size, config.head_dim)
+    ops = dispatch.select(loader.device, dtype, config.hidden_size, config.head_dim, config.intermediate_size)
     return Llama(config, weights, ops, dtype, few_rows, Communicator())
 
 

@@ -38,9 +38,9 @@ def tables(config: LlamaConfig, length: int) -> tuple[Tensor, Tensor]:
 
 def _llama3(plain: Tensor, scaling: Mapping[str, Any]) -> Tensor:
     """Llama 3.1: long wavelengths are divided by the factor, short ones kept, those between blended."""
-    turns = scaling["original_max_position_embeddings"] * plain / (2 * math.pi)
+    turns: Tensor = scaling["original_max_position_embeddings"] * plain / (2 * math.pi)
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
-    keep = ((turns - low) / (high - low)).clamp(0, 1)
+    keep = torch.clamp((turns - low) / (high - low), 0, 1)
     return plain * keep + plain / scaling["factor"] * (1 - keep)
 
 

@@ -42,7 +42,7 @@ def _scores(query: Any, at: int, keys: Any, base: int, size: int, scale: float, 
 
 @kernel
 def _accumulate(shares: Any, values: Any, base: int, size: int, carry: float, sums: Any) -> None:
-    """sums = carry * sums + shares . values; values of a block are [32/P, E, P], packed shares [32/P], zero past the end."""
+    """sums = carry * sums + shares . values; values of a block are [32/P, E, P], packed shares [32/P]."""
     pair = PAIR(values)
     step = size * pair
     for e in range(0, size, LANES):
@@ -55,7 +55,7 @@ def _accumulate(shares: Any, values: Any, base: int, size: int, carry: float, su
 
 
 @kernel
-def _softmax(scores: Any, count: int, highest: float) -> tuple[float, float]:
+def _softmax(scores: Any, count: int, highest: Any) -> tuple[Any, Any]:
     """Turn scores into exp(score - top), zero past ``count``; returns the new top and the sum."""
     top = highest
     for j in range(count):

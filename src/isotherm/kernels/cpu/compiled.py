@@ -28,8 +28,9 @@ def _cache_folder() -> Path:
 
 
 # Both must be settled before the first kernel is declared. OpenMP is the one layer that shares PyTorch's threads.
-numba.config.CACHE_DIR = str(_cache_folder())
-numba.config.THREADING_LAYER = "omp"
+_config: Any = numba.config
+_config.CACHE_DIR = str(_cache_folder())
+_config.THREADING_LAYER = "omp"
 
 
 intrinsic: Any = _intrinsic

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from isotherm.base.block import BLOCK_SIZE
 from isotherm.kernels.cpu.arrays import as_array
-from isotherm.kernels.cpu.bits import exp
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.values import put, take
-from isotherm.kernels.cpu.vector import LANES, add, fma, load, mul, splat, store, total
+from isotherm.kernels.cpu.vector import LANES, add, fma, load, mul, sigmoid, splat, store, total
 
 
 @kernel
@@ -39,17 +38,17 @@ def add_row(x: Any, at: int, y: Any, by: int, size: int) -> None:
 
 @kernel
 def silu_mul_row(gate_up: Any, at: int, size: int, out: Any, to: int) -> None:
-    """SwiGLU of one row: gate_up[at : at + 2 I] -> out[to : to + I]."""
-    for i in range(size):
-        gate = take(gate_up[at + i])
-        put(out, to + i, gate / (np.float32(1) + exp(-gate)) * take(gate_up[at + size + i]))
+    """SwiGLU of one row: gate_up[at : at + 2 I] -> out[to : to + I]; I a multiple of 16."""
+    for i in range(0, size, LANES):
+        gate = load(gate_up, at + i)
+        store(out, to + i, mul(mul(gate, sigmoid(gate)), load(gate_up, at + size + i)))
 
 
 @kernel
 def rotate_head(
     x: Any, at: int, cos: Any, sin: Any, row: int, size: int, out: Any, to: int, stride: int, pair: int
 ) -> None:
-    """Rotate one head of E numbers; runs of ``pair`` results are ``stride`` apart (between them lie other positions)."""
+    """Rotate one head of E numbers; runs of ``pair`` results are ``stride`` apart."""
     half = size // 2
     for e in range(half):
         first, second = take(x[at + e]), take(x[at + half + e])

@@ -46,9 +46,9 @@ def rotate_and_store(
     """
     _, groups, _, size, pair = k_cache.shape
     width = v_cache.shape[3]
-    query, keys, values = qkv.view(qkv.shape[0], -1, width).split((heads, groups, groups), dim=1)
+    query, keys, values = torch.split(qkv.view(qkv.shape[0], -1, width), [heads, groups, groups], dim=1)
     block, offset = slots // size, slots % size
-    k_cache[block, :, :, offset] = rotate(keys, cos, sin).to(k_cache.dtype).unflatten(2, (-1, pair))
+    k_cache[block, :, :, offset] = rotate(keys, cos, sin).to(k_cache.dtype).view(len(slots), groups, -1, pair)
     v_cache[block, :, offset // pair, :, offset % pair] = values.to(v_cache.dtype)
     return rotate(query, cos, sin)
 
