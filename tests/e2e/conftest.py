@@ -14,7 +14,7 @@ def shared(smollm2):
     """URL of a running server, the same for all tests that leave it alone."""
     flags = ["--port", "0", "--default-sampling", '{"temperature": 0.6}', "--debug-integrity"]
     with ServerProcess([*SERVE, smollm2, *flags]) as server:
-        yield server.url(120)
+        yield server.url()
         server.process.terminate()
         assert server.end(40) == 0, server.log
 

@@ -25,7 +25,7 @@ def test_248_no_orphan_whoever_is_killed(serve):
     """The supervisor kills only the API process; the unit that we document kills the group anyway."""
     assert "engine exits when its parent dies" in case(248)["expect"]["must"]
     server = serve()
-    server.url(120)
+    server.url()
     engine = engine_of(server.process.pid)
     server.process.kill()
     wait_until(lambda: not alive(engine), seconds=2)
@@ -43,7 +43,7 @@ def test_251_a_dead_engine_is_not_a_clean_exit(serve):
     """The engine fails for good: exit status, last error in the log, an error event for who was waiting."""
     assert case(251)["expect"]["must"].startswith("process exit status != 0")
     server = serve()
-    stream = Stream(server.url(120), "Write a long story.", model="smollm2-135m", max_tokens=3000, ignore_eos=True)
+    stream = Stream(server.url(), "Write a long story.", model="smollm2-135m", max_tokens=3000, ignore_eos=True)
     subprocess.run(["kill", "-ABRT", str(engine_of(server.process.pid))], check=True)
     assert json.loads(stream.end(20)[-1])["error"]["code"] == "engine_failure"
     assert server.end(20) == 2
@@ -54,7 +54,7 @@ def test_252_a_busy_port_names_the_old_process(serve):
     """A second server with other flags: told at once, by PID; the first tells its settings and start."""
     assert "naming the old PID" in case(252)["expect"]["must"]
     first = serve()
-    url = first.url(120)
+    url = first.url()
     begin = time.monotonic()
     second = serve("--port", url.rpartition(":")[2], "--dtype", "float32")
     assert second.end(20) == 2

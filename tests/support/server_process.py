@@ -46,8 +46,8 @@ class ServerProcess:
         assert text in self.log, f"ended without {text!r}:\n{self.log}"
         return self.log
 
-    def url(self, seconds=60):
-        """The base URL, once the server is ready."""
+    def url(self, seconds=300):
+        """The base URL, once the server is ready; the very first start on a machine compiles kernels."""
         log = self.wait_for("OpenAI base URL: ", seconds)
         return log.split("OpenAI base URL: ")[1].split()[0].removesuffix("/v1")
 

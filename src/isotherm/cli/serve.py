@@ -18,6 +18,9 @@ from isotherm.cli.flags import add_flags, settings_of
 from isotherm.cli.listen import listen, url_of
 from isotherm.cli.loading import progress
 from isotherm.cli.log import configure
+from isotherm.cli.transfer import transfer
+from isotherm.model.catalog import CATALOG
+from isotherm.model.fetch import cached_path, fetch
 from isotherm.policy.fields import operator_values
 from isotherm.settings.explain import explain
 from isotherm.settings.keys import api_keys
@@ -66,8 +69,20 @@ def serve(settings: Settings, backend: Backend) -> None:
     config = _server_config(settings)
     listener = listen(settings["host"], settings["port"])
     _warn_if_open(listener, config)
+    _fetch_if_absent(settings)
     with listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, suppress(asyncio.CancelledError):
         runner.run(_serve(settings, backend, config, listener))
+
+
+def _fetch_if_absent(settings: Settings) -> None:
+    """A model with a name that is not here yet is fetched with a progress bar; everything else opens as it is."""
+    entry = CATALOG.get(settings["model"])
+    if entry is None or cached_path(entry) is not None:
+        return
+    # Asked to stop, the download ends with us, not after us.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with transfer() as report:
+        fetch(entry, offline=settings["offline"], progress=report)
 
 
 async def _serve(settings: Settings, backend: Backend, config: ServerConfig, listener: socket.socket) -> None:
