@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from isotherm.base.errors import RequestError
@@ -127,9 +127,8 @@ class _Guard:
 
     def _break(self, text: str, controls_only: bool) -> str:
         assert self.marker is not None
-        for place in sorted(self._breaks(text, controls_only), reverse=True):
-            text = text[:place] + self.marker + text[place:]
-        return text
+        places = [0, *sorted(self._breaks(text, controls_only)), len(text)]
+        return self.marker.join(text[start:end] for start, end in pairwise(places))
 
     def _breaks(self, text: str, controls_only: bool) -> set[int]:
         """Where the marker goes: behind the first character of each token that is spelled, or begun at the end.
