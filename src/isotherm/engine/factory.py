@@ -5,21 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import torch
-
 from isotherm.base.block import BLOCK_SIZE
 from isotherm.base.errors import SetupError
 from isotherm.cache.manager import BlockManager
 from isotherm.cache.pool import KVPool
 from isotherm.engine.loop import Engine
-from isotherm.engine.machine import choose_device, choose_dtype, kv_blocks, resident_memory
+from isotherm.engine.machine import choose_device, choose_dtype, kv_blocks, resident_memory, use_threads
 from isotherm.engine.options import EngineOptions, Limits
 from isotherm.engine.process import Built
 from isotherm.engine.runner import Runner
 from isotherm.engine.text import ModelText
+from isotherm.engine.warm_up import warm_up
 from isotherm.model.checkpoint import Checkpoint, open_checkpoint
 from isotherm.model.llama import Llama
-from isotherm.model.llama_loader import load_llama
+from isotherm.model.llama_loader import FEW_ROWS, load_llama
 
 _MEMORY_INTERVAL = 1.0
 """Seconds between looks at the process's memory, which cost a system call."""
@@ -27,8 +26,7 @@ _MEMORY_INTERVAL = 1.0
 
 def build(options: EngineOptions) -> Built:
     """Load the model and make an engine of it; raises SetupError when that cannot be."""
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
+    threads = use_threads(options.threads)
     checkpoint = open_checkpoint(options.model, offline=options.offline)
     max_model_len = _context_length(options.max_model_len, checkpoint)
     device = choose_device()
@@ -37,10 +35,14 @@ def build(options: EngineOptions) -> Built:
         checkpoint.tensors,
         dtype=choose_dtype(options.dtype, device),
         max_model_len=max_model_len,
+        keep_quantised=options.dtype == "auto",
+        few_rows=max(FEW_ROWS, options.max_num_seqs + 1) if options.deterministic else FEW_ROWS,
         deterministic=options.deterministic,
         device=device,
     )
     pool = _pool(model, options, max_model_len)
+    runner = Runner(model, pool)
+    warm_up(runner)
     limits = Limits(
         max_model_len=max_model_len,
         pool_tokens=pool.num_blocks * BLOCK_SIZE,
@@ -50,13 +52,13 @@ def build(options: EngineOptions) -> Built:
         deterministic=options.deterministic,
     )
     engine = Engine(
-        Runner(model, pool),
+        runner,
         BlockManager(pool.num_blocks, BLOCK_SIZE),
         limits,
         ModelText(checkpoint.tokenizer),
         memory=_sampled(resident_memory),
     )
-    return Built(engine, _details(model, pool))
+    return Built(engine, _details(model, pool, threads))
 
 
 def _context_length(wanted: int | None, checkpoint: Checkpoint) -> int:
@@ -77,14 +79,14 @@ def _pool(model: Llama, options: EngineOptions, max_model_len: int) -> KVPool:
     return KVPool(num_blocks, BLOCK_SIZE, shapes, layers, model.dtype, model.device)
 
 
-def _details(model: Llama, pool: KVPool) -> dict[str, object]:
+def _details(model: Llama, pool: KVPool, threads: int) -> dict[str, object]:
     shapes, layers = model.kv_block_shapes(), model.config.num_layers
     return {
         "architecture": model.config.architecture,
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": str(model.device),
-        "kernels": model.ops.name,
-        "threads": torch.get_num_threads(),
+        "kernels": model.kernels,
+        "threads": threads,
         "blocks": pool.num_blocks,
         "block_size": pool.block_size,
         "kv_bytes": pool.num_blocks * KVPool.bytes_per_block(shapes, layers, model.dtype),

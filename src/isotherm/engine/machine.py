@@ -35,6 +35,17 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if fast else torch.float32
 
 
+def use_threads(wanted: int | None) -> int:
+    """Set how many threads compute: what the operator says, else one a core that this process may use."""
+    import numba  # noqa: PLC0415 (its compiled kernels share the threads with torch)
+
+    cores = len(os.sched_getaffinity(0))
+    threads = wanted or cores
+    torch.set_num_threads(threads)
+    numba.set_num_threads(min(threads, cores))
+    return threads
+
+
 def available_memory(device: torch.device) -> int:
     """Bytes that a new allocation may take on the device."""
     if device.type == "cuda":

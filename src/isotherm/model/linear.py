@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 class Linear(Protocol):
     """y = x W^T + b: x [rows, K] in the model's dtype -> [rows, N] in the same dtype or in float32."""
 
+    name: str
+
     def __call__(self, x: Tensor) -> Tensor: ...
 
 
@@ -31,27 +33,41 @@ class PlainLinear:
 
 
 class PackedLinear:
-    """bfloat16 weights laid out once for oneDNN; about twice as fast as re-ordering them at every call.
-
-    With ``even_rows`` a lone row is computed as two: oneDNN has another kernel for one row, whose sums round
-    differently, and ``--deterministic`` needs a row's result not to depend on its company.
-    """
+    """bfloat16 weights laid out once for oneDNN; about twice as fast as re-ordering them at every call."""
 
     name = "onednn-packed"
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, even_rows: bool) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PACKED_FOR_ROWS)
         self._bias = bias
-        self._even_rows = even_rows
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self._even_rows and x.shape[0] == 1:
-            return self._product(x.expand(2, -1).contiguous())[:1]
-        return self._product(x)
-
-    def _product(self, x: Tensor) -> Tensor:
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
         return out
+
+
+class FixedRowsLinear:
+    """Computes few rows in blocks of exactly sixteen, so that a row's result does not depend on how many there are.
+
+    Libraries choose another kernel, with another order of sums, for another number of rows. ``--deterministic`` may not
+    let them: with fewer than ``few_rows`` rows (decoding) the last block is filled up with zeros. More rows than that
+    are one sequence's prefill, whose shape depends on its prompt alone.
+    """
+
+    name = "fixed-rows"
+
+    def __init__(self, inner: Linear, few_rows: int) -> None:
+        self._inner, self._few_rows = inner, few_rows
+
+    def __call__(self, x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        if rows >= self._few_rows:
+            return self._inner(x)
+        padded = F.pad(x, (0, 0, 0, -rows % FIXED_ROWS))
+        return torch.cat([self._inner(block) for block in torch.split(padded, FIXED_ROWS)])[:rows]
+
+
+FIXED_ROWS = 16
 
 
 class QuantLinear:
@@ -89,11 +105,15 @@ def packing_works() -> bool:
         return False
     weight, x = torch.eye(32, dtype=torch.bfloat16), torch.ones(3, 32, dtype=torch.bfloat16)
     try:
-        return bool(torch.equal(PackedLinear(weight, None, even_rows=False)(x), x))
+        return bool(torch.equal(PackedLinear(weight, None)(x), x))
     except (RuntimeError, AttributeError):
         return False
 
 
-def build(weight: Tensor, bias: Tensor | None, *, packed: bool, even_rows: bool = False) -> Linear:
-    """A layer from weight [N, K] and bias [N], both already in the model's dtype and on its device."""
-    return PackedLinear(weight, bias, even_rows) if packed else PlainLinear(weight, bias)
+def build(weight: Tensor, bias: Tensor | None, *, packed: bool, fixed_below: int | None = None) -> Linear:
+    """A layer from weight [N, K] and bias [N], both already in the model's dtype and on its device.
+
+    ``fixed_below`` makes the results of fewer rows than that independent of their number.
+    """
+    layer = PackedLinear(weight, bias) if packed else PlainLinear(weight, bias)
+    return layer if fixed_below is None else FixedRowsLinear(layer, fixed_below)

@@ -42,8 +42,8 @@ def load_llama(
     """Build the network from tensors in Hugging Face's naming.
 
     ``dtype`` is that of linear layers and cache. ``keep_quantised`` keeps 4- and 8-bit weights as they are for
-    forwards of fewer than ``few_rows`` rows. ``deterministic`` chooses layouts whose rows do not depend on how many
-    there are.
+    forwards of fewer than ``few_rows`` rows. ``deterministic`` makes the results of so few rows independent of
+    how many there are.
     """
     loader = _Loader(config, tensors, dtype, keep_quantised, few_rows, deterministic, device or torch.device("cpu"))
     cos, sin = (table.to(loader.device) for table in rope.tables(config, max_model_len))
@@ -131,7 +131,8 @@ class _Loader:
         """Layers that read the same input, stacked into one."""
         sources, bias = [self._tensors[name + ".weight"] for name in names], self._bias(names)
         weight = torch.cat([self.values(name + ".weight") for name in names])
-        dense = linear.build(weight, bias, packed=self._packed, even_rows=self._deterministic)
+        fixed_below = self._few_rows if self._deterministic else None
+        dense = linear.build(weight, bias, packed=self._packed, fixed_below=fixed_below)
         if self._keep_quantised and quantised.keeps(sources):
             return QuantLinear(quantised.stack(sources), bias, dense, self._few_rows)
         return dense

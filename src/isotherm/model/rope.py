@@ -38,10 +38,11 @@ def tables(config: LlamaConfig, length: int) -> tuple[Tensor, Tensor]:
 
 def _llama3(plain: Tensor, scaling: Mapping[str, Any]) -> Tensor:
     """Llama 3.1: long wavelengths are divided by the factor, short ones kept, those between blended."""
-    turns: Tensor = scaling["original_max_position_embeddings"] * plain / (2 * math.pi)
+    turns = scaling["original_max_position_embeddings"] * plain / (2 * math.pi)
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     keep = torch.clamp((turns - low) / (high - low), 0, 1)
-    return plain * keep + plain / scaling["factor"] * (1 - keep)
+    stretched: Tensor = plain / scaling["factor"]
+    return plain * keep + stretched * (1 - keep)
 
 
 def _yarn(plain: Tensor, config: LlamaConfig, scaling: Mapping[str, Any]) -> tuple[Tensor, float]:
