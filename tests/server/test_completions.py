@@ -121,6 +121,8 @@ async def test_a_stream_equals_the_whole():
         ({"prompt": "a", "logprobs": True}, "logprobs"),
         ({"prompt": "a", "suffix": "b"}, "suffix"),
         ({"prompt": "a", "best_of": 2}, "best_of"),
+        ({"prompt": ["a"] * 1025}, "prompt"),
+        ({"prompt": ["a"] * 20, "n": 100}, "n"),
         ({"prompt": "a", "min_tokens": 17}, "min_tokens"),
     ],
 )

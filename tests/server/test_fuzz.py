@@ -22,7 +22,7 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
 
 @schema.parametrize()
 @hypothesis.settings(
-    max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
+    max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
 )
 def test_every_route_answers_within_its_document(case):
     case.call_and_validate(checks=list(CHECKS))

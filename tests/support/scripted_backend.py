@@ -95,7 +95,7 @@ class ScriptedGeneration(Generation):
 class ScriptedBackend(Backend):
     """See the module. ``turns`` and ``generations`` record what was asked, ``max_queue`` bounds what runs."""
 
-    def __init__(self, script: Script | None = None, *, max_queue: int = 10_000, **info: Any) -> None:
+    def __init__(self, script: Script | None = None, *, max_queue: int | None = None, **info: Any) -> None:
         self.script = script or say("Hello", " world", ".")
         defaults: dict[str, Any] = {"name": "m", "max_model_len": 1000, "created": 1_700_000_000, "vocab_size": 257}
         self.info = ModelInfo(**(defaults | info))
@@ -120,13 +120,16 @@ class ScriptedBackend(Backend):
         ids = await self.tokenize(turn.prompt)
         if len(ids) > self.info.max_model_len or (turn.sampling.max_tokens and len(ids) == self.info.max_model_len):
             raise prompt_too_long(len(ids), self.info.max_model_len)
-        if sum(not (each.ended or each.aborted) for each in self.generations) >= self.max_queue:
+        if self.max_queue is not None and self._unfinished() >= self.max_queue:
             raise RequestError(
                 "The queue is full.", status=429, kind="rate_limit_error", code="queue_full", retry_after=2
             )
         generation = ScriptedGeneration(turn, self.script(turn), len(ids), self._score(ids, turn))
         self.generations.append(generation)
         return generation
+
+    def _unfinished(self) -> int:
+        return sum(not (each.ended or each.aborted) for each in self.generations)
 
     def _score(self, ids: Sequence[int], turn: Turn) -> tuple[TokenLogprob, ...]:
         rivals = turn.sampling.prompt_logprobs

@@ -39,6 +39,13 @@ class CompletionRequest(GenerateBody):
         return prompt
 
     @model_validator(mode="after")
+    def _few_choices(self) -> CompletionRequest:
+        choices = len(self.prompts()) * (self.n or 1)
+        if choices > MAX_PROMPTS:
+            raise conflict("n", f"{choices} choices of all prompts together are too many, {MAX_PROMPTS} are possible")
+        return self
+
+    @model_validator(mode="after")
     def _nothing_needs_echo(self) -> CompletionRequest:
         if self.max_tokens == 0 and not self.echo:
             raise conflict("max_tokens", "0 needs echo: true")
