@@ -1,3 +1,5 @@
+"""An exchange with a server becomes text, times, counts and, where it failed, a reason."""
+
 import json
 
 import pytest

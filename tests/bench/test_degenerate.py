@@ -1,3 +1,5 @@
+"""Cycles are found at every period and in any pieces; tables and code are left alone."""
+
 import random
 
 import pytest

@@ -1,3 +1,5 @@
+"""The lean client against a real socket."""
+
 import asyncio
 from contextlib import asynccontextmanager
 

@@ -1,3 +1,5 @@
+"""Latencies, percentiles and rates from samples whose answers are known."""
+
 import pytest
 
 from isotherm.bench.answer import Answer

@@ -1,3 +1,5 @@
+"""A whole measurement of a real HTTP server."""
+
 import asyncio
 
 import pytest

@@ -1,3 +1,5 @@
+"""Server-sent events out of bytes cut anywhere."""
+
 import pytest
 
 from isotherm.bench.sse import EventParser

@@ -1,3 +1,5 @@
+"""Prompts are seeded, of the wanted length, and begin differently."""
+
 import random
 
 import pytest

@@ -1,3 +1,5 @@
+"""The command line of the benchmark: flags, output, exit codes."""
+
 import json
 import os
 import signal

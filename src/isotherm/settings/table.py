@@ -169,7 +169,7 @@ BY_NAME = MappingProxyType({setting.name: setting for setting in TABLE})
 
 OTHER_ENVIRONMENT = MappingProxyType(
     {
-        "ISOTHERM_CACHE": "Folder where fetched models are kept.",
+        "ISOTHERM_CACHE": "Folder for fetched models and compiled kernels; ~/.cache/isotherm if unset.",
     }
 )
 """Variables with our prefix that are not settings; a name in neither place is refused as a likely typo."""
