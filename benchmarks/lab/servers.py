@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
@@ -48,6 +48,7 @@ class Server:
         self.start_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
+        self._before: Any = signal.SIG_DFL
 
     @property
     def pid(self) -> int:
@@ -56,7 +57,7 @@ class Server:
 
     def __enter__(self) -> Server:
         # A script that is told to end must end its servers: turn the signal into an exception.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        self._before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log = tempfile.TemporaryFile()
@@ -87,6 +88,7 @@ class Server:
             send(self.pid, signal.SIGKILL)
             self._process.wait()
         self._log.close()
+        signal.signal(signal.SIGTERM, self._before)
 
     def pause(self) -> None:
         """Take it off the processor, so that an idle server cannot disturb the one that is measured."""
