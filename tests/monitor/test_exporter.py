@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from isotherm.base.stats import Stats
 from isotherm.monitor.exporter import EngineCollector
+from support.cases import case
+
+NAMES = ("kv_blocks_active", "kv_blocks_cached", "kv_blocks_free", "engine_running_sequences")
 
 
 def numbered() -> Stats:
@@ -24,14 +28,23 @@ def test_every_field_of_stats_is_exported():
         assert str(float(getattr(stats, field.name))) in exported, field.name
 
 
-def test_used_and_cached_blocks_are_apart_so_that_full_is_not_leaking():
+@pytest.mark.parametrize("case", [case("244")], ids=lambda each: each["name"])
+def test_used_and_cached_blocks_are_apart_so_that_full_is_not_leaking(case):
+    """A full cache shows no block in use by nobody; blocks in use with nothing running would."""
+    series = case["input"]["series"]
+    snapshot = Stats(blocks_total=100)
     registry = CollectorRegistry()
-    snapshot = Stats(blocks_total=100, blocks_cached=97)
     registry.register(EngineCollector("m", lambda: snapshot))
-    value = registry.get_sample_value
-    assert value("isotherm_kv_blocks_active", {"model": "m"}) == 0
-    assert value("isotherm_kv_blocks_cached", {"model": "m"}) == 97
-    assert value("isotherm_kv_blocks_free", {"model": "m"}) == 3
-    snapshot.blocks_active, snapshot.running = 2, 0
-    assert value("isotherm_kv_blocks_active", {"model": "m"}) == 2
-    assert value("isotherm_engine_running_sequences", {"model": "m"}) == 0
+
+    def leaking():
+        read = {name: registry.get_sample_value(f"isotherm_{name}", {"model": "m"}) for name in NAMES}
+        assert sum(read[name] for name in NAMES[:3]) == 100
+        return read["kv_blocks_active"] > 0 and read["engine_running_sequences"] == 0
+
+    for used, active, running in zip(series["kv_used_total"], series["kv_active"], series["running"], strict=True):
+        snapshot.blocks_active = round(100 * active)
+        snapshot.blocks_cached = round(100 * used) - snapshot.blocks_active
+        snapshot.running = running
+        assert not leaking()
+    snapshot.blocks_active, snapshot.blocks_cached = 2, 95
+    assert leaking()

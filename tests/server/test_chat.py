@@ -24,6 +24,7 @@ async def test_a_whole_answer_has_the_protocol_s_shape():
     (choice,) = answer["choices"]
     assert choice["message"] == {"role": "assistant", "content": "Hello world.", "refusal": None}
     assert (choice["finish_reason"], choice["stop_reason"], choice["logprobs"]) == ("stop", None, None)
+    assert "reasoning_end" not in choice
     assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] + 3
     assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
 
@@ -92,6 +93,30 @@ async def test_reasoning_has_a_field_of_its_own():
     found = events((await ask(ScriptedBackend(script), stream=True)).text)
     assert text_of(found, key="reasoning_content") == "Let me think."
     assert text_of(found) == "Four."
+
+
+async def test_thinking_that_never_closed_is_the_answer_and_is_marked():
+    def script(turn):
+        yield piece(turn, "Ahoy!", Channel.REASONING)
+        yield piece(turn, "Ahoy!")
+        yield Delta(finish=Finish(FinishReason.STOP, Usage(0, 5, 0, 5), unterminated=True))
+
+    (choice,) = (await ask(ScriptedBackend(script))).json()["choices"]
+    assert choice["message"] == {"role": "assistant", "content": "Ahoy!", "refusal": None}
+    assert choice["reasoning_end"] == "unterminated"
+    found = events((await ask(ScriptedBackend(script), stream=True)).text)
+    assert text_of(found) == text_of(found, key="reasoning_content") == "Ahoy!"
+    assert found[-2]["choices"][0]["reasoning_end"] == "unterminated"
+
+
+async def test_thinking_that_used_up_all_tokens_stays_thinking_and_is_marked():
+    def script(turn):
+        yield piece(turn, "First I", Channel.REASONING)
+        yield Delta(finish=Finish(FinishReason.LENGTH, Usage(0, 7, 0, 7)))
+
+    (choice,) = (await ask(ScriptedBackend(script))).json()["choices"]
+    assert (choice["message"]["content"], choice["message"]["reasoning_content"]) == ("", "First I")
+    assert (choice["finish_reason"], choice["reasoning_end"]) == ("length", "starved")
 
 
 async def test_the_backend_is_asked_for_exactly_what_was_sent():

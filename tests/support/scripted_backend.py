@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from isotherm.base.backend import Backend, Capability, Generation, ModelInfo
@@ -81,10 +81,8 @@ class ScriptedGeneration(Generation):
         if delta.finish is None:
             return delta
         self.ended = True
-        usage = delta.finish.usage
-        counted = Usage(self.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens)
-        finish = Finish(delta.finish.reason, counted, delta.finish.matched, delta.finish.error)
-        return Delta(delta.text, delta.token_ids, delta.channel, delta.logprobs, finish)
+        usage = replace(delta.finish.usage, prompt_tokens=self.prompt_tokens)
+        return replace(delta, finish=replace(delta.finish, usage=usage))
 
     async def abort(self) -> None:
         if not self.ended:

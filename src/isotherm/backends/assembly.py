@@ -60,4 +60,5 @@ class Assembler:
 
     @staticmethod
     def _with_reasoning(finish: Finish, splitter: ReasoningSplitter) -> Finish:
-        return replace(finish, usage=replace(finish.usage, reasoning_tokens=splitter.reasoning_tokens))
+        usage = replace(finish.usage, reasoning_tokens=splitter.reasoning_tokens)
+        return replace(finish, usage=usage, unterminated=splitter.unterminated)

@@ -56,12 +56,22 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The end of a sequence. ``matched`` is the stop string or stop token id that ended it."""
+    """The end of a sequence. ``matched`` is the stop string or stop token id that ended it.
+
+    ``unterminated``: the model ended by itself inside its thinking, whose text then came again as content.
+    """
 
     reason: FinishReason
     usage: Usage
     matched: str | int | None = None
     error: str | None = None
+    unterminated: bool = False
+
+    @property
+    def starved(self) -> bool:
+        """Thinking used up all the tokens: nothing was left for an answer."""
+        spent = self.usage.completion_tokens
+        return self.reason is FinishReason.LENGTH and 0 < spent <= self.usage.reasoning_tokens
 
 
 @dataclass(frozen=True, slots=True)

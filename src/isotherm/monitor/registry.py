@@ -55,6 +55,7 @@ METRICS = (
     Metric("generated_tokens_total", "counter", "Generated tokens of completed requests."),
     Metric("reasoning_tokens_total", "counter", "Those of them that were reasoning."),
     Metric("finished_choices_total", "counter", "Choices that ended by themselves, by finish reason.", ("reason",)),
+    Metric("reasoning_ends_total", "counter", "Choices whose thinking never closed, or left no tokens.", ("end",)),
     Metric("abnormal_ends_total", "counter", "Answers that broke off after they began, by cause.", ("cause",)),
     Metric("refused_requests_total", "counter", "Requests refused with an error, by its code.", ("code",)),
     Metric(

@@ -60,7 +60,7 @@ class Gate:
             await error_response(engine_failure(f"The engine is gone: {error}"))(scope, receive, visit.send)
         except Exception:
             # The edge of the program: whatever went wrong, the client gets our envelope and the log the traceback.
-            log.exception("request %s failed", visit.id)
+            log.exception("a request failed", extra={"request_id": visit.id})
             if visit.status:
                 raise
             await error_response(internal_error(visit.id))(scope, receive, visit.send)
@@ -77,12 +77,14 @@ class Gate:
         route = getattr(scope.get("route"), "path", "unmatched")
         self._services.metrics.count("http_requests_total", route=route, status=str(visit.status))
         log.info(
-            "%s %s %s %.1f ms",
+            "%s %s",
             scope["method"],
             scope["path"],
-            visit.status,
-            (clock() - visit.started) * 1000,
-            extra={"request_id": visit.id, "route": route, "status": visit.status},
+            extra={
+                "status": visit.status,
+                "milliseconds": round((clock() - visit.started) * 1000, 1),
+                "request_id": visit.id,
+            },
         )
 
 

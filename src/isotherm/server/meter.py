@@ -41,6 +41,8 @@ class Meter:
         usage = self._usages[index] = finish.usage
         metrics = self._metrics
         metrics.count("finished_choices_total", reason=finish.reason.value)
+        if finish.unterminated or finish.starved:
+            metrics.count("reasoning_ends_total", end="unterminated" if finish.unterminated else "starved")
         first = self._first[index]
         if first is not None and usage.completion_tokens > 1:
             per_token = (clock() - first) / (usage.completion_tokens - 1)

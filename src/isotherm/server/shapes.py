@@ -80,8 +80,12 @@ class Shape(ABC):
 
     def finish(self, index: int, finish: Finish) -> bytes:
         """The event that ends a choice."""
-        choice = self._choice(index, "", Channel.CONTENT) | ending(finish)
+        choice = self._choice(index, "", Channel.CONTENT) | self.ending(finish)
         return event(self._chunk([choice]))
+
+    def ending(self, finish: Finish) -> dict[str, Any]:
+        """Why a choice ended, and the stop text or token id that did it."""
+        return {"finish_reason": finish.reason.value, "stop_reason": finish.matched}
 
     def usage(self, usage: dict[str, Any]) -> bytes:
         """The event of ``include_usage``: no choices."""
@@ -91,11 +95,6 @@ class Shape(ABC):
         """The body of an answer that is not streamed."""
         answer = self._chunk(choices) | {"object": self.object_name, "usage": usage, "isotherm": self._job.report()}
         return encode(answer)
-
-
-def ending(finish: Finish) -> dict[str, Any]:
-    """Why a choice ended, and the stop text or token id that did it."""
-    return {"finish_reason": finish.reason.value, "stop_reason": finish.matched}
 
 
 def joined(deltas: Sequence[Delta], channel: Channel) -> str:
@@ -139,9 +138,16 @@ class ChatShape(Shape):
         chunk = self._chunk([choice])
         return event(chunk | {"isotherm": self._job.report()} if first else chunk)
 
+    def ending(self, finish: Finish) -> dict[str, Any]:
+        """Also how thinking ended, if it did not end well."""
+        end = "unterminated" if finish.unterminated else "starved" if finish.starved else None
+        return super().ending(finish) | ({"reasoning_end": end} if end else {})
+
     def choice(self, index: int, deltas: Sequence[Delta]) -> dict[str, Any]:
         message = {"role": "assistant", "content": joined(deltas, Channel.CONTENT), "refusal": None}
-        if reasoning := joined(deltas, Channel.REASONING):
+        repeated = any(delta.finish is not None and delta.finish.unterminated for delta in deltas)
+        reasoning = joined(deltas, Channel.REASONING)
+        if reasoning and not repeated:
             message["reasoning_content"] = reasoning
         logprobs = chat_logprobs(entries_of(deltas)) if self._logprobs else None
         return {"index": index, "message": message, "logprobs": logprobs}

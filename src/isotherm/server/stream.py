@@ -23,7 +23,7 @@ from isotherm.server.errors import engine_failure, error_object, internal_error
 from isotherm.server.job import Job, abort_all
 from isotherm.server.merge import merged
 from isotherm.server.meter import Meter
-from isotherm.server.shapes import DONE, KEEPALIVE, Shape, ending, event
+from isotherm.server.shapes import DONE, KEEPALIVE, Shape, event
 from isotherm.server.supervise import ClientGone, supervise
 
 log = logging.getLogger("isotherm.server")
@@ -96,7 +96,7 @@ async def _collect(delivery: Delivery) -> bytes:
             collected[index].append(delta)
             ends[index] = delta.finish or ends[index]
     choices = [
-        delivery.shape.choice(index, deltas) | ending(finish)
+        delivery.shape.choice(index, deltas) | delivery.shape.ending(finish)
         for index, (deltas, finish) in enumerate(zip(collected, ends, strict=True))
         if finish is not None
     ]
@@ -128,13 +128,13 @@ class EventStream(Response):
             await self._last_words(send, error)
         except Exception:
             # The status is already on the wire: a stream's only way to say "our fault" is an error event.
-            log.exception("request %s failed inside its stream", self._request_id)
+            log.exception("a request failed inside its stream", extra={"request_id": self._request_id})
             self._count("internal_error", "see the traceback above")
             await self._last_words(send, internal_error(self._request_id))
 
     def _count(self, cause: str, why: str) -> None:
         self._delivery.services.metrics.count("abnormal_ends_total", cause=cause)
-        log.info("request %s: stream ended early (%s): %s", self._request_id, cause, why)
+        log.info("a stream ended early: %s", why, extra={"cause": cause, "request_id": self._request_id})
 
     async def _events(self, send: Send) -> None:
         keeper = asyncio.ensure_future(self._keep_alive(send))
@@ -175,4 +175,4 @@ class EventStream(Response):
             async with asyncio.timeout(_LAST_WORDS):
                 await send(message)
         except TimeoutError:
-            log.info("request %s: its client does not read; closing without the error event", self._request_id)
+            log.info("a client does not read; its stream is closed", extra={"request_id": self._request_id})

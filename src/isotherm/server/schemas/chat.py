@@ -77,13 +77,18 @@ class AnswerMessage(BaseModel):
 
 
 class ChatChoice(BaseModel):
-    """One answer. ``stop_reason`` is the stop text or token id that ended it."""
+    """One answer. ``stop_reason`` is the stop text or token id that ended it.
+
+    ``reasoning_end`` is there when thinking did not end well. ``unterminated``: it never closed, so that its
+    text is the content (a stream has sent it as reasoning before). ``starved``: it used up all the tokens.
+    """
 
     index: int
     message: AnswerMessage
     logprobs: ChatLogprobs | None
     finish_reason: Literal["stop", "length"]
     stop_reason: str | int | None
+    reasoning_end: Literal["unterminated", "starved"] | None = None
 
 
 class ChatCompletion(BaseModel):
