@@ -10,7 +10,14 @@ from isotherm.base.errors import SetupError
 from isotherm.cache.manager import BlockManager
 from isotherm.cache.pool import KVPool
 from isotherm.engine.loop import Engine
-from isotherm.engine.machine import choose_device, choose_dtype, kv_blocks, resident_memory, use_threads
+from isotherm.engine.machine import (
+    choose_device,
+    choose_dtype,
+    kv_blocks,
+    resident_memory,
+    return_freed_memory,
+    use_threads,
+)
 from isotherm.engine.options import EngineOptions, Limits
 from isotherm.engine.process import Built
 from isotherm.engine.runner import Runner
@@ -43,6 +50,7 @@ def build(options: EngineOptions) -> Built:
     pool = _pool(model, options, max_model_len)
     runner = Runner(model, pool)
     warm_up(runner)
+    return_freed_memory()
     limits = Limits(
         max_model_len=max_model_len,
         pool_tokens=pool.num_blocks * BLOCK_SIZE,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -71,6 +74,13 @@ def kv_blocks(wanted: int | None, block_bytes: int, useful_blocks: int, device: 
         return wanted // block_bytes
     budget = min(AUTO_KV_BYTES, int(available_memory(device) * AUTO_KV_SHARE))
     return max(1, min(useful_blocks, budget // block_bytes))
+
+
+def return_freed_memory() -> None:
+    """Give the pages back that loading needed; glibc keeps them otherwise (75 MB for a 135M model)."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_memory() -> int:

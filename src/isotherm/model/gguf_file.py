@@ -63,9 +63,10 @@ class GgufFile:
         """A metadata entry that is text, None when absent; SetupError when it is something else."""
         return self._typed(key, str, "text")
 
-    def flag(self, key: str) -> bool:
-        """A metadata entry that is true or false, false when absent."""
-        return self._typed(key, bool, "true or false") or False
+    def flag(self, key: str, default: bool = False) -> bool:
+        """A metadata entry that is true or false."""
+        found = self._typed(key, bool, "true or false")
+        return default if found is None else found
 
     def texts(self, key: str) -> list[str]:
         """A metadata entry that is a list of texts, empty when absent."""

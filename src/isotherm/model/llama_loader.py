@@ -130,12 +130,14 @@ class _Loader:
     def _linear(self, *names: str) -> Linear:
         """Layers that read the same input, stacked into one."""
         sources, bias = [self._tensors[name + ".weight"] for name in names], self._bias(names)
-        weight = torch.cat([self.values(name + ".weight") for name in names])
-        fixed_below = self._few_rows if self._deterministic else None
-        dense = linear.build(weight, bias, packed=self._packed, fixed_below=fixed_below)
         if self._keep_quantised and quantised.keeps(sources):
-            return QuantLinear(quantised.stack(sources), bias, dense, self._few_rows)
-        return dense
+            kept = quantised.stack(sources)
+            return QuantLinear(kept, bias, self._dense(quantised.expand(kept, self._dtype), bias), self._few_rows)
+        return self._dense(torch.cat([self.values(name + ".weight") for name in names]), bias)
+
+    def _dense(self, weight: Tensor, bias: Tensor | None) -> Linear:
+        fixed_below = self._few_rows if self._deterministic else None
+        return linear.build(weight, bias, packed=self._packed, fixed_below=fixed_below)
 
     def _bias(self, names: tuple[str, ...]) -> Tensor | None:
         """The stacked biases, zero for a layer without one; None where no layer has any."""

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.kernels.cpu.quant_matmul import QuantWeight, pack
+from isotherm.kernels.cpu.quant_matmul import QuantWeight, expand, pack
 from isotherm.model.tensors import TensorSource
 
 BITS = {"Q4_0": 4, "Q4_1": 4, "Q8_0": 8}
 """Storage kinds that map without loss onto w = d u + m with u unsigned."""
+
+__all__ = ["BITS", "expand", "keeps", "stack"]
 
 Parts = tuple[NDArray[np.uint8], NDArray[np.float16], NDArray[np.float16]]
 

@@ -31,6 +31,16 @@ def as_bits(typing_context: Any, value: Any) -> Any:
     return types.uint32(types.float32), generate
 
 
+@intrinsic
+def half(typing_context: Any, value: Any) -> Any:
+    """The float32 with the value of float16 bits in a uint16, exact."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), generate
+
+
 @kernel
 def widen(value: np.uint16) -> np.float32:
     """bfloat16 bits to float32, exact."""

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotherm.kernels.cpu.arrays import as_array
+from isotherm.kernels.cpu.bits import half
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.quant_tile import GROUP, LANES, make_tile, quantise_group
+from isotherm.kernels.cpu.values import put
 
 _four_1, _four_2, _four_4, _four_8 = (make_tile(rows, 4) for rows in (1, 2, 4, 8))
 _eight_1, _eight_2, _eight_4, _eight_8 = (make_tile(rows, 8) for rows in (1, 2, 4, 8))
@@ -107,6 +109,30 @@ def share_tiles(
             bits, weights, w_at + tile * bytes_, scales, s_at + tile * pairs, quants, factors, rows, inputs,
             out, tile * LANES, width,
         )  # fmt: skip
+
+
+@parallel
+def _expand(weights: Any, scales: Any, outputs: int, inputs: int, bits: int, out: Any) -> None:
+    groups = inputs // GROUP
+    for output in numba.prange(outputs):
+        tile, lane = output // LANES, output % LANES
+        for group in range(groups):
+            pair = (tile * groups + group) * 2 * LANES + lane
+            scale, offset = half(scales[pair]), half(scales[pair + LANES])
+            base = (tile * groups + group) * LANES * GROUP * bits // 8 + 4 * lane
+            for k in range(GROUP):
+                step = k // 4 if bits == 8 else k % 16 // 4
+                byte = np.int32(weights[base + step * 4 * LANES + k % 4])
+                if bits == 4:
+                    byte = byte >> (k // 16 * 4) & 15
+                put(out, output * inputs + group * GROUP + k, scale * np.float32(byte) + offset)
+
+
+def expand(weight: QuantWeight, dtype: torch.dtype) -> Tensor:
+    """The weights as numbers [N, K] of ``dtype``, float32 or bfloat16."""
+    out = torch.empty((weight.outputs, weight.inputs), dtype=dtype)
+    _expand(weight.quants, weight.scales, weight.outputs, weight.inputs, weight.bits, as_array(out).reshape(-1))
+    return out
 
 
 @parallel

@@ -1,0 +1,76 @@
+"""Quantised products against plain ones, and the promise that a row does not depend on its company."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from isotherm.kernels.cpu import quant_tile
+from isotherm.kernels.cpu.quant_matmul import QuantWeight, expand, matmul, pack
+
+
+def random_weight(bits: int, outputs: int = 192, inputs: int = 576) -> tuple[QuantWeight, torch.Tensor]:
+    """A packed weight, and the numbers that it stands for as float32 [outputs, inputs]."""
+    random = np.random.default_rng(bits)
+    quants = random.integers(0, 2**bits, (outputs, inputs), dtype=np.uint8)
+    scale = random.normal(0, 0.01, (outputs, inputs // 32)).astype(np.float16)
+    offset = random.normal(0, 0.05, (outputs, inputs // 32)).astype(np.float16)
+    numbers = quants * scale.astype(np.float32).repeat(32, 1) + offset.astype(np.float32).repeat(32, 1)
+    return pack(quants, scale, offset, bits), torch.from_numpy(numbers.astype(np.float32))
+
+
+def rounded(x: torch.Tensor) -> torch.Tensor:
+    """Activations as the kernel sees them: groups of 32 rounded to 127 steps of their largest magnitude."""
+    groups = x.float().unflatten(1, (-1, 32))
+    top = groups.abs().amax(-1, keepdim=True)
+    return torch.where(top > 0, (groups * (127 / top)).round() * (top * (1 / 127)), 0).flatten(1)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_expand_is_exact(bits: int) -> None:
+    weight, numbers = random_weight(bits)
+    torch.testing.assert_close(expand(weight, torch.float32), numbers, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(expand(weight, torch.bfloat16), numbers.bfloat16(), atol=0, rtol=8e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 13, 40])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_product_differs_only_by_the_rounding_of_activations(bits: int, rows: int, dtype: torch.dtype) -> None:
+    weight, numbers = random_weight(bits)
+    x = torch.randn(rows, 576, generator=torch.Generator().manual_seed(rows)).to(dtype)
+    x[0, :32] = 0
+    torch.testing.assert_close(matmul(x, weight), rounded(x) @ numbers.T, atol=2e-4, rtol=1e-4)
+    full = x.float() @ numbers.T
+    assert (matmul(x, weight) - full).norm() < 0.01 * full.norm()
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_row_is_bitwise_the_same_in_any_company(bits: int) -> None:
+    weight, _ = random_weight(bits)
+    x = torch.randn(33, 576, generator=torch.Generator().manual_seed(0))
+    together = matmul(x, weight)
+    for size in (1, 2, 3, 5, 8, 12):
+        for first in range(0, 33 - size, size):
+            assert torch.equal(matmul(x[first : first + size].contiguous(), weight), together[first : first + size])
+
+
+def test_the_byte_product_is_the_same_with_and_without_the_special_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both forms are exact integer arithmetic; the plain one is what other processors run."""
+    import numba
+
+    def dots(kernel: object) -> np.ndarray:
+        random = np.random.default_rng(0)
+        weights = random.integers(0, 256, 16 * 64, dtype=np.uint8)
+        scales = np.ones(2 * 64, np.float16).view(np.uint16)
+        quants = random.integers(-127, 128, 64).astype(np.int8)
+        out = np.zeros(16, np.float32)
+        run = numba.njit(lambda w, s, q, f, o: kernel(w, 0, s, 0, q, 0, 64, f, 0, 2, o, 0, 16))
+        run(weights, scales, quants, np.ones(4, np.float32), out)
+        return out
+
+    usual = dots(quant_tile.make_tile(1, 8))
+    monkeypatch.setattr(quant_tile, "vnni", lambda: False)
+    assert np.array_equal(usual, dots(quant_tile.make_tile(1, 8)))
+    assert usual.any()
