@@ -108,10 +108,10 @@ def test_what_a_template_cannot_do_is_the_requests_error(source):
     ],
 )
 def test_a_template_neither_hangs_nor_eats_memory(source):
-    start = time.monotonic()
+    start = time.thread_time()
     with pytest.raises(RequestError, match="too much"):
         rendered(source)
-    assert time.monotonic() - start < 15
+    assert time.thread_time() - start < 3
 
 
 def test_a_budget_is_for_one_rendering():

@@ -10,9 +10,9 @@ from contextvars import ContextVar
 from itertools import chain
 from typing import Any
 
-MAX_STEPS = 2_000_000
+MAX_STEPS = 500_000
 """Turns of loops and calls of macros, functions and methods."""
-MAX_SECONDS = 2.0
+MAX_SECONDS = 1.0
 """Of processor time, so that a busy machine refuses nothing."""
 MAX_LENGTH = 16 << 20
 """Characters (or items) of one value; a request body is smaller."""
