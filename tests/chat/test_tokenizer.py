@@ -91,3 +91,12 @@ def test_markup_with_white_space_beside_it_takes_it_along(description):
     assert [piece for piece, _ in pieces] == ["<|start|>", "hello", "<|end|>"]
     again = [i for piece, token_id in pieces for i in ([token_id] if token_id else tokenizer.encode_text(piece))]
     assert again == tokenizer.encode(text)
+
+
+def test_a_unigram_vocabulary_is_a_list_of_pairs(sentencepiece):
+    description = sentencepiece_description()
+    pieces = list(description["model"]["vocab"])
+    unigram = {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [[piece, 0.0] for piece in pieces]}
+    table = TokenTable(spec_of({**description, "model": unigram}, template=None))
+    assert table.bytes_of(pieces.index("▁hi")) == b" hi"
+    assert table.bytes_of(pieces.index("<0xE6>")) == b"\xe6"

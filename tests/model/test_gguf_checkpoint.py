@@ -99,6 +99,32 @@ def test_rope_scaling_is_read(tmp_path):
     assert scaling == {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
 
 
+def test_frequency_divisors_are_configuration_and_no_weight(tmp_path):
+    factors = np.linspace(1, 8, TINY.head_dim // 2, dtype=np.float32)
+    weights = {**random_weights(), "rope_freqs.weight": factors}
+    checkpoint = open_checkpoint(str(write_gguf(tmp_path / "m.gguf", weights)))
+    assert checkpoint.config.rope_scaling == {"rope_type": "frequency_factors", "factors": tuple(factors.tolist())}
+    assert "rope_freqs.weight" not in checkpoint.tensors
+
+
+@pytest.mark.parametrize("factors", [np.ones(3, np.float32), np.zeros(8, np.float32), np.full(8, np.nan, np.float32)])
+def test_impossible_frequency_divisors_are_refused(tmp_path, factors):
+    weights = {**random_weights(), "rope_freqs.weight": factors}
+    with pytest.raises(SetupError, match="must hold 8 positive numbers"):
+        open_checkpoint(str(write_gguf(tmp_path / "m.gguf", weights)))
+
+
+def test_yarn_attention_factors_are_multiplied(tmp_path):
+    """llama.cpp's factor comes on top of yarn's own; Hugging Face names the product."""
+    yarn = {
+        "llama.rope.scaling.type": "yarn",
+        "llama.rope.scaling.factor": 4.0,
+        "llama.rope.scaling.attn_factor": 0.5,
+    }
+    scaling = open_checkpoint(str(write_gguf(tmp_path / "m.gguf", random_weights(), metadata=yarn))).config.rope_scaling
+    assert scaling["attention_factor"] == pytest.approx(0.5 * (1 + 0.1 * np.log(4.0)))
+
+
 @pytest.mark.parametrize(
     ("metadata", "complaint"),
     [

@@ -1,0 +1,160 @@
+"""The real model against transformers on the same dequantised weights, and against itself in every batch and chunking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from support.forwards import Forwards
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from isotherm.chat.tokenizer import Tokenizer
+from isotherm.model.checkpoint import Checkpoint, open_checkpoint
+from isotherm.model.llama_loader import load_llama
+
+pytestmark = pytest.mark.model
+
+PROMPTS = (
+    "The capital of France is",
+    "Once upon a time, in a land far away,",
+    "def fibonacci(n):\n    ",
+    "Water boils at",
+    "Q: What is 12 + 30?\nA:",
+    "The three primary colours are",
+    "Dear Sir or Madam,",
+    "<html>\n<body>\n",
+    "List five fruits:\n1.",
+    "In 1969, humans",
+    "SELECT name FROM",
+    "Photosynthesis is the process",
+    "My favourite recipe begins with",
+    "The train left the station at",
+    "Translate to French: good morning ->",
+    "Chapter 1\n\nIt was a dark",
+    "for i in range(10):",
+    "The opposite of hot is",
+    "An algorithm is",
+    "She opened the door and",
+)
+ANSWER = 200
+
+
+@pytest.fixture(scope="module")
+def checkpoint(smollm2: str) -> Checkpoint:
+    return open_checkpoint(smollm2)
+
+
+@pytest.fixture(scope="module")
+def reference(checkpoint: Checkpoint) -> LlamaForCausalLM:
+    """transformers' network, filled with our dequantised tensors."""
+    c = checkpoint.config
+    config = LlamaConfig(
+        vocab_size=c.vocab_size,
+        hidden_size=c.hidden_size,
+        intermediate_size=c.intermediate_size,
+        num_hidden_layers=c.num_layers,
+        num_attention_heads=c.num_heads,
+        num_key_value_heads=c.num_kv_heads,
+        head_dim=c.head_dim,
+        rms_norm_eps=c.rms_norm_eps,
+        max_position_embeddings=c.max_position_embeddings,
+        rope_parameters={"rope_type": "default", "rope_theta": c.rope_theta},
+        tie_word_embeddings=True,
+    )
+    model = LlamaForCausalLM(config).eval()
+    weights = {name: torch.from_numpy(source.dequantize().copy()) for name, source in checkpoint.tensors.items()}
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    assert (missing, unexpected) == (["lm_head.weight"], [])
+    model.tie_weights()
+    return model
+
+
+@pytest.fixture(scope="module")
+def prompts(checkpoint: Checkpoint) -> list[list[int]]:
+    tokenizer = Tokenizer(checkpoint.tokenizer)
+    return [tokenizer.encode(text) for text in PROMPTS]
+
+
+@pytest.fixture(scope="module")
+def load(checkpoint: Checkpoint) -> Callable[..., Forwards]:
+    def build(dtype: torch.dtype, *, keep_quantised: bool = False) -> Forwards:
+        model = load_llama(
+            checkpoint.config, checkpoint.tensors, dtype=dtype, max_model_len=2048, keep_quantised=keep_quantised
+        )
+        return Forwards(model, blocks=400)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def float32(load: Callable[..., Forwards]) -> Forwards:
+    return load(torch.float32)
+
+
+def test_float32_greedy_text_and_logits_are_those_of_transformers(
+    float32: Forwards, reference: LlamaForCausalLM, prompts: list[list[int]]
+) -> None:
+    """One reference forward over prompt and answer proves the whole greedy run: each token is its argmax."""
+    float32.used = 0
+    sequences = [float32.sequence(prompt, len(prompt) + ANSWER) for prompt in prompts]
+    ours = float32.greedy(sequences, ANSWER)
+    for sequence, logits in zip(sequences, ours, strict=True):
+        with torch.inference_mode():
+            expected = reference(torch.tensor([sequence.tokens])).logits[0, sequence.prompt_length - 1 : -1]
+        assert (logits - expected).abs().max() < 1e-4
+        assert sequence.tokens[sequence.prompt_length :] == expected.argmax(-1).tolist()
+
+
+def test_any_chunking_batch_and_reused_prefix_give_the_logits_of_one_forward(
+    float32: Forwards, reference: LlamaForCausalLM
+) -> None:
+    float32.used = 0
+    tokens = torch.randint(0, 49152, (600,), generator=torch.Generator().manual_seed(2)).tolist()
+    with torch.inference_mode():
+        expected = reference(torch.tensor([tokens])).logits[0]
+    for chunk in (600, 512, 77, 1):
+        length = 600 if chunk > 1 else 40
+        sequence = float32.sequence(tokens[:length], length)
+        assert (float32.prefill(sequence, chunk) - expected[:length]).abs().max() < 1e-4
+    first = float32.sequence(tokens[:320], 320)
+    float32.prefill(first, 512)
+    second = float32.sequence(tokens[:400], 400)
+    second.blocks[:10] = first.blocks
+    assert (float32.prefill(second, 512, start=320) - expected[320:400]).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "closeness"),
+    [("bfloat16", {"dtype": torch.bfloat16}, 0.02), ("4-bit", {"dtype": torch.bfloat16, "keep_quantised": True}, 0.05)],
+)
+def test_faster_precisions_stay_close(
+    name: str,
+    kind: dict[str, object],
+    closeness: float,
+    load: Callable[..., Forwards],
+    reference: LlamaForCausalLM,
+    prompts: list[list[int]],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Mean KL divergence from the reference along its own greedy text, and how often the likeliest token agrees."""
+    fast = load(**kind)
+    divergences, agreements = [], []
+    for prompt in prompts[:6]:
+        with torch.inference_mode():
+            tokens = reference.generate(torch.tensor([prompt]), max_new_tokens=40, do_sample=False, pad_token_id=2)[0]
+            expected = reference(tokens[None]).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+        sequence = fast.sequence(prompt, len(tokens))
+        rows = [fast.prefill(sequence, 512)[-1:]]
+        for token in tokens[len(prompt) : -1].tolist():
+            sequence.tokens.append(token)
+            rows.append(fast.decode([sequence]))
+        got = torch.cat(rows).log_softmax(-1)
+        divergences.append((expected.exp() * (expected - got)).sum(-1).mean().item())
+        agreements.append((expected.argmax(-1) == got.argmax(-1)).float().mean().item())
+    divergence, agreement = (sum(x) / len(x) for x in (divergences, agreements))
+    record_property("mean_kl", divergence)
+    record_property("top1_agreement", agreement)
+    print(f"{name}: mean KL {divergence:.5f} nats, top-1 agreement {agreement:.1%}")
+    assert divergence < closeness
+    assert agreement > 0.9
