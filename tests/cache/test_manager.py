@@ -24,6 +24,20 @@ def test_blocks_for(tokens, blocks):
     assert BlockManager(3, SIZE).blocks_for(tokens) == blocks
 
 
+def test_the_cache_may_be_bounded_below_the_pool():
+    manager = BlockManager(8, SIZE, max_cached=2)
+    first, second = manager.allocate(3), manager.allocate(1)
+    node = None
+    for index, block in enumerate(first):
+        node = manager.share(node, (index, index), block)
+    manager.share(None, (9, 9), second[0])
+    manager.release(second)
+    manager.release(first)
+    assert (manager.num_cached, manager.evicted_total) == (2, 2)
+    assert [node.key for node in manager.tree.find([0, 0, 1, 1, 2, 2], SIZE, 3)] == [(0, 0), (1, 1)]
+    check(manager, [])
+
+
 class Sequences(RuleBasedStateMachine):
     """Random sequences over an alphabet of two, so that prefixes meet all the time.
 

@@ -13,9 +13,13 @@ class OutOfBlocks(Exception):
 
 
 class BlockManager:
-    """Every block is in exactly one state: free, active (held by a sequence) or cached (only in the tree)."""
+    """Every block is in exactly one state: free, active (held by a sequence) or cached (only in the tree).
 
-    def __init__(self, num_blocks: int, block_size: int) -> None:
+    ``max_cached`` bounds the cached ones even while others are free: as low ids are used first, it
+    keeps memory that was only needed once from staying in use for good. None is no bound.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int, max_cached: int | None = None) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.allocator = BlockAllocator(num_blocks)
@@ -23,6 +27,7 @@ class BlockManager:
         self.num_cached = 0
         """Blocks that only the prefix cache keeps; all of them can be evicted."""
         self.evicted_total = 0
+        self._max_cached = num_blocks if max_cached is None else max_cached
 
     @property
     def num_available(self) -> int:
@@ -41,9 +46,7 @@ class BlockManager:
         if count > self.num_available:
             raise OutOfBlocks(f"{count} blocks wanted, {self.num_available} available")
         while self.allocator.num_free < count:
-            self.allocator.free(self.tree.evict())
-            self.num_cached -= 1
-            self.evicted_total += 1
+            self._evict()
         return [self.allocator.take() for _ in range(count)]
 
     def acquire_prefix(self, tokens: Sequence[int], max_blocks: int, multiple: int = 1) -> list[Node]:
@@ -78,6 +81,13 @@ class BlockManager:
             else:
                 self.num_cached += 1
                 self.tree.retire(node)
+        while self.num_cached > self._max_cached:
+            self._evict()
+
+    def _evict(self) -> None:
+        self.allocator.free(self.tree.evict())
+        self.num_cached -= 1
+        self.evicted_total += 1
 
     def _retain(self, block: int) -> None:
         if self.allocator.retain(block) == 1:

@@ -47,7 +47,9 @@ def build(options: EngineOptions) -> Built:
         deterministic=options.deterministic,
         device=device,
     )
-    pool = _pool(model, options, max_model_len)
+    pool, max_cached = _pool(model, options, max_model_len), None
+    if options.kv_memory is None:
+        max_cached = _retained_blocks(model, checkpoint, max_model_len)
     runner = Runner(model, pool)
     warm_up(runner)
     return_freed_memory()
@@ -61,7 +63,7 @@ def build(options: EngineOptions) -> Built:
     )
     engine = Engine(
         runner,
-        BlockManager(pool.num_blocks, BLOCK_SIZE),
+        BlockManager(pool.num_blocks, BLOCK_SIZE, max_cached),
         limits,
         ModelText(checkpoint.tokenizer),
         memory=_sampled(resident_memory),
@@ -85,6 +87,17 @@ def _pool(model: Llama, options: EngineOptions, max_model_len: int) -> KVPool:
     useful = options.max_num_seqs * -(-max_model_len // BLOCK_SIZE)
     num_blocks = kv_blocks(options.kv_memory, block_bytes, useful, model.device)
     return KVPool(num_blocks, BLOCK_SIZE, shapes, layers, model.dtype, model.device)
+
+
+def _retained_blocks(model: Llama, checkpoint: Checkpoint, max_model_len: int) -> int:
+    """How many blocks to keep for reuse when nobody said how much memory the cache may take.
+
+    As much memory as the model's own weights, and at least one whole context; beyond that the pool
+    gives memory back to the sequences that run.
+    """
+    weights = sum(tensor.nbytes for tensor in checkpoint.tensors.values())
+    block_bytes = KVPool.bytes_per_block(model.kv_block_shapes(), model.config.num_layers, model.dtype)
+    return max(weights // block_bytes, -(-max_model_len // BLOCK_SIZE))
 
 
 def _details(model: Llama, pool: KVPool, threads: int) -> dict[str, object]:

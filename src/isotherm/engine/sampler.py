@@ -9,15 +9,11 @@ import numpy as np
 import torch
 
 from isotherm.base.sampling import SamplingParams
-from isotherm.engine.draw import draw
+from isotherm.engine.draw import BadLogits, draw, likeliest
 from isotherm.engine.logprobs import score_token
 from isotherm.engine.messages import TokenScore
 from isotherm.engine.penalties import Penalties
 from isotherm.engine.random import stream_key, uniform
-
-
-class BadLogits(Exception):
-    """A row has no finite maximum (NaN or infinity): the model computed nonsense for this sequence."""
 
 
 class SamplingState:
@@ -48,13 +44,10 @@ class SamplingState:
             self._penalties.add(token)
 
     def choose(self, logits: np.ndarray) -> int:
-        """The next token; ``logits``, a float32 row [vocab], is left as it was."""
+        """The next token; ``logits``, a float32 row [vocab], is left as it was. Raises BadLogits."""
         logits = self._adjusted(logits)
-        best = int(logits.argmax())
-        if not np.isfinite(logits[best]):
-            raise BadLogits(f"the largest logit is {logits[best]}")
         if self.params.greedy:
-            return best
+            return likeliest(logits)
         return draw(logits, self.params, uniform(self._key, self.generated))
 
     def _adjusted(self, logits: np.ndarray) -> np.ndarray:
