@@ -11,7 +11,7 @@ import sys
 
 from lab import arguments
 from lab.engines import plain_isotherm
-from lab.load import tokens_per_second
+from lab.load import Figure, decode_rate, remarks
 from lab.rows import Side, ratio_row, write
 from lab.servers import say
 
@@ -21,25 +21,26 @@ AT_LEAST = 0.9
 
 def main() -> int:
     args = arguments.parser(__doc__).parse_args()
-    values: list[list[float]] = [[], []]
+    figures: list[list[Figure]] = [[], []]
     requests = STREAMS if args.quick else 3 * STREAMS
     pairs = 1 if args.quick else args.pairs
     with plain_isotherm(["--deterministic"]) as strict, plain_isotherm() as default:
         strict.pause()
         default.pause()
         for pair in range(pairs):
-            for server, found in zip((strict, default), values, strict=True):
+            for server, found in zip((strict, default), figures, strict=True):
                 server.resume()
-                found.append(tokens_per_second(server, STREAMS, seed=pair, requests=requests))
+                found.append(decode_rate(server, STREAMS, seed=pair, requests=requests))
                 server.pause()
-            say(f"pair {pair + 1} of {pairs}: {values[0][-1]:.1f} / {values[1][-1]:.1f} tokens/s")
+            latest = " / ".join(f"{found[-1].value:.1f}" for found in figures)
+            say(f"pair {pair + 1} of {pairs}: {latest} tokens/s")
         commands = strict.command.shown(), default.command.shown()
     names = "Isotherm --deterministic", "Isotherm"
     sides = [
-        Side(name, found, "tokens/s", command=command)
-        for name, found, command in zip(names, values, commands, strict=True)
+        Side(name, [figure.value for figure in found], "tokens/s", command=command, remarks=remarks(found))
+        for name, found, command in zip(names, figures, commands, strict=True)
     ]
-    row = ratio_row("`--deterministic` over default, 8 streams", *sides, AT_LEAST, 18)
+    row = ratio_row("`--deterministic` over default, 8 streams", sides[0], sides[1], AT_LEAST, 18)
     return write("deterministic", [row], quick=args.quick, out=args.out)
 
 

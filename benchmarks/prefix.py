@@ -58,9 +58,9 @@ def main() -> int:
             prompts.append(second.prompt_tokens)
             cached.append(second.cached_tokens)
             say(f"cold {cold[-1]:.0f} ms, warm {warm[-1]:.0f} ms, {cached[-1]} of {prompts[-1]} tokens cached")
-    sides = Side("cold", cold, "ms"), Side("warm", warm, "ms")
     what = "prefix cache: TTFT cold over warm, 1,500 shared tokens"
-    row = ratio_row(what, *sides, AT_LEAST, 14, prompt_tokens=prompts, cached_tokens=cached)
+    first_side, second_side = Side("cold", cold, "ms"), Side("warm", warm, "ms")
+    row = ratio_row(what, first_side, second_side, AT_LEAST, 14, prompt_tokens=prompts, cached_tokens=cached)
     return write("prefix", [row], quick=args.quick, out=args.out)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
 from isotherm.bench.http import Endpoint
 from isotherm.bench.measures import Level
@@ -41,15 +44,40 @@ def level(
     return found
 
 
-def tokens_per_second(server: Server, concurrency: int, *, seed: int, requests: int) -> float:
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One run's rate, how many of its answers ran in a circle (and are in no rate), and the client's own cost."""
+
+    value: float
+    requests: int
+    degenerate: int
+    client_cpu_share: float
+    """Of one core, over the run."""
+
+    @classmethod
+    def of(cls, value: float | None, found: Level) -> Figure:
+        """0 when no answer counted."""
+        return cls(value or 0.0, found.requests, found.degenerate, found.client_cpu_seconds / found.seconds)
+
+
+def decode_rate(server: Server, concurrency: int, *, seed: int, requests: int) -> Figure:
     """Answer tokens a second of ``requests`` requests of 128 new tokens each."""
-    return level(server, concurrency, seed=seed, requests=requests).tokens_per_second or 0.0
+    found = level(server, concurrency, seed=seed, requests=requests)
+    return Figure.of(found.tokens_per_second, found)
 
 
-def prefill_tokens_per_second(server: Server, *, seed: int, requests: int, tokens: int = 1500) -> float:
+def prefill_rate(server: Server, *, seed: int, requests: int, tokens: int = 1500) -> Figure:
     """Prompt tokens computed a second: those not found in a prefix cache, over the time to the one answer token."""
     found = level(server, 1, seed=seed, requests=requests, max_tokens=1, prompt=PromptLength(tokens, tokens))
     spread = found.spreads["e2e"]
-    if spread is None:
-        return 0.0
-    return (found.prompt_tokens - (found.cached_tokens or 0)) / (spread.mean * spread.count)
+    computed = found.prompt_tokens - (found.cached_tokens or 0)
+    return Figure.of(computed / (spread.mean * spread.count) if spread else None, found)
+
+
+def remarks(figures: Sequence[Figure]) -> dict[str, float]:
+    """What a result file says of the runs beside their rates."""
+    return {
+        "requests": sum(figure.requests for figure in figures),
+        "degenerate": sum(figure.degenerate for figure in figures),
+        "client_cpu_share": round(fmean(figure.client_cpu_share for figure in figures), 4),
+    }

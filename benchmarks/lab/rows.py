@@ -24,6 +24,7 @@ class Side:
     unit: str
     setting: str = ""
     command: str = ""
+    remarks: dict[str, Any] = field(default_factory=dict)
 
     @property
     def median(self) -> float:
