@@ -22,7 +22,7 @@ def endless(turn):
         yield piece(turn, "more ")
 
 
-def wait_until(condition, seconds=5.0):
+def wait_until(condition, seconds=20.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -77,7 +77,7 @@ def test_a_client_that_leaves_inside_its_body_leaves_nothing():
 def test_a_body_that_never_comes_is_given_up():
     with running(request_timeout=0.2) as server:
         connection = send(server.port, HI, **{"content-length": 5000})
-        connection.settimeout(5)
+        connection.settimeout(20)
         answer = b"".join(iter(lambda: connection.recv(10_000), b""))
     assert b" 408 " in answer.splitlines()[0]
     assert b"request_timeout" in answer
@@ -122,7 +122,7 @@ def test_a_client_that_never_reads_does_not_hold_up_the_end():
         lazy.recv(1)
         time.sleep(0.2)
         server.stop()
-        server.thread.join(5)
+        server.thread.join(20)
         assert not server.thread.is_alive()
         lazy.close()
 
@@ -171,3 +171,28 @@ def test_ten_megabytes_over_a_socket_are_refused_and_the_connection_closes():
         answer = httpx.post(server.url + CHAT, json=HI | {"user": "x" * 10_000_000})
         assert answer.status_code == 413
         assert httpx.get(server.url + "/health/live").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "head", ["GARBAGE\r\n\r\n", "GET / HTTP/1.1\r\n" + "x: y\r\n" * 20_000, "GET /" + "a" * 90_000]
+)
+def test_what_is_no_http_or_has_endless_headers_gets_our_envelope(head):
+    with running() as server:
+        connection = socket.create_connection(("127.0.0.1", server.port))
+        connection.settimeout(20)
+        connection.sendall(head.encode())
+        answer = b"".join(iter(lambda: connection.recv(10_000), b""))
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_http"
+        assert httpx.get(server.url + "/health/live").status_code == 200
+
+
+def test_an_upgrade_to_a_web_socket_is_an_ordinary_request():
+    with running() as server:
+        upgrade = {
+            "connection": "upgrade",
+            "upgrade": "websocket",
+            "sec-websocket-version": "13",
+            "sec-websocket-key": "x",
+        }
+        assert httpx.get(server.url + "/v1/models", headers=upgrade).status_code == 200

@@ -48,3 +48,11 @@ async def test_pages_health_and_metrics_stay_open(path):
 async def test_without_keys_any_header_is_welcome():
     async with in_process() as http:
         assert (await http.post(CHAT, json=HI, headers={"authorization": "Bearer x"})).status_code == 200
+
+
+async def test_refused_visits_are_counted_by_route_and_code():
+    async with in_process(api_keys=KEYS) as http:
+        await http.post(CHAT, json=HI)
+        text = (await http.get("/metrics")).text
+    assert f'isotherm_http_requests_total{{model="m",route="{CHAT}",status="401"}} 1.0' in text
+    assert 'isotherm_refused_requests_total{code="invalid_api_key",model="m"} 1.0' in text

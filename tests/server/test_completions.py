@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from isotherm.base.backend import Capability
 from isotherm.base.request import TextPrompt, TokenPrompt
 from support.scripted_backend import ScriptedBackend, piece, say
 from support.serving import COMPLETIONS, in_process
@@ -131,3 +132,22 @@ async def test_refusals_name_the_field(fields, param):
         answer = await http.post(COMPLETIONS, json=fields)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"].startswith(param)
+
+
+@pytest.mark.parametrize(
+    ("missing", "fields"),
+    [
+        (Capability.LOGPROBS, {"logprobs": 1}),
+        (Capability.PROMPT_LOGPROBS, {"logprobs": 1, "echo": True}),
+        (Capability.SEED, {"seed": 1}),
+    ],
+)
+async def test_what_a_backend_cannot_do_is_refused(missing, fields):
+    backend = ScriptedBackend()
+    backend.capabilities -= {missing}
+    async with in_process(backend) as http:
+        refused = await http.post(COMPLETIONS, json={"prompt": "a"} | fields)
+        plain = await http.post(COMPLETIONS, json={"prompt": "a"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "unsupported_parameter"
+    assert plain.status_code == 200

@@ -47,7 +47,7 @@ class Stream(threading.Thread):
                     self.begun.set()
 
 
-def wait_until(condition, seconds=5.0):
+def wait_until(condition, seconds=20.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -59,7 +59,7 @@ def test_a_running_stream_may_finish_while_nobody_else_may_enter():
     with running(held(gate), drain_timeout=10) as server, httpx.Client(base_url=server.url) as kept:
         assert kept.get("/health/ready").status_code == 200
         stream = Stream(server.url)
-        assert stream.begun.wait(5)
+        assert stream.begun.wait(20)
         server.call(server.server._services.lifecycle.begin_drain, 10)
         wait_until(lambda: kept.get("/health/ready").status_code == 503)
         assert "shutting down" in kept.get("/health/ready").json()["reason"]
@@ -69,10 +69,10 @@ def test_a_running_stream_may_finish_while_nobody_else_may_enter():
         assert refused.headers["retry-after"]
         server.stop()
         server.call(gate.set)
-        stream.join(5)
+        stream.join(20)
         assert text_of(events(stream.text)) == "begun and done"
         assert events(stream.text)[-1] == "[DONE]"
-        server.thread.join(5)
+        server.thread.join(20)
         assert not server.thread.is_alive()
         with pytest.raises(httpx.ConnectError):
             httpx.get(server.url + "/health/live")
@@ -84,18 +84,18 @@ def test_what_still_runs_is_cut_with_a_last_word(signals):
     backend = held(asyncio.Event())
     with running(backend, drain_timeout=0.2 if signals == 1 else 60) as server:
         streams = [Stream(server.url), Stream(server.url, n=2)]
-        assert all(stream.begun.wait(5) for stream in streams)
+        assert all(stream.begun.wait(20) for stream in streams)
         began = time.monotonic()
         for _ in range(signals):
             server.stop()
         for stream in streams:
-            stream.join(5)
+            stream.join(20)
             last = events(stream.text)[-1]
             assert last["error"]["code"] == "server_shutting_down"
             assert "[DONE]" not in stream.text
-        server.thread.join(5)
+        server.thread.join(20)
         assert not server.thread.is_alive()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 15
     assert [generation.aborted for generation in backend.generations] == [True] * 3
 
 
@@ -107,7 +107,7 @@ def test_a_whole_answer_is_cut_with_503():
         client.start()
         wait_until(lambda: backend.generations)
         server.stop()
-        client.join(5)
+        client.join(20)
     assert answers[0].status_code == 503
     assert answers[0].json()["error"]["code"] == "server_shutting_down"
     assert backend.generations[0].aborted
@@ -118,7 +118,7 @@ def test_a_lost_backend_ends_the_server_and_says_why():
     with running(backend) as server:
         assert httpx.post(server.url + CHAT, json=HI).status_code == 200
         backend.broken = "the engine was killed (signal 9)"
-        server.thread.join(5)
+        server.thread.join(20)
         assert not server.thread.is_alive()
         assert server.server.failure == "the engine was killed (signal 9)"
 
@@ -127,5 +127,5 @@ def test_a_server_that_was_told_to_stop_has_no_failure():
     with running() as server:
         assert httpx.get(server.url + "/health/ready").status_code == 200
         server.stop()
-        server.thread.join(5)
+        server.thread.join(20)
         assert server.server.failure is None

@@ -73,5 +73,5 @@ def running(backend: ScriptedBackend | None = None, **config: Any) -> Iterator[R
         if thread.is_alive():
             entry.stop()
             entry.stop()
-        thread.join(10)
+        thread.join(30)
         assert not thread.is_alive(), "the server did not stop"

@@ -13,7 +13,7 @@ from isotherm.server.config import ServerConfig
 from isotherm.server.context import make_services
 from isotherm.server.errors import on_http_exception
 from isotherm.server.gate import Gate
-from isotherm.server.openapi import document
+from isotherm.server.openapi import document, paths_of
 from isotherm.server.routes import chat, completions, health, metrics, models, pages, policy, tokenize
 from isotherm.server.schemas.chat import ChatRequest
 from isotherm.server.schemas.completions import CompletionRequest
@@ -44,7 +44,8 @@ def create_app(backend: Backend, config: ServerConfig) -> FastAPI:
     for routes in _ROUTERS:
         app.include_router(routes.router)
     app.add_exception_handler(HTTPException, on_http_exception)
-    app.add_middleware(Gate, services=services)
+    paths = frozenset(path for module in _ROUTERS for path in paths_of(module.router))
+    app.add_middleware(Gate, services=services, paths=paths)
 
     def openapi() -> dict[str, Any]:
         app.openapi_schema = app.openapi_schema or dict(document(app, _REQUESTS))

@@ -29,9 +29,11 @@ PROTECTED = ("/v1/", "/tokenize", "/detokenize")
 class Gate:
     """ASGI middleware. It sees every request first and every response last."""
 
-    def __init__(self, app: ASGIApp, services: Services) -> None:
+    def __init__(self, app: ASGIApp, services: Services, paths: frozenset[str]) -> None:
+        """``paths`` are those of the routes, for counting requests that never get to one."""
         self._app = app
         self._services = services
+        self._paths = paths
         self._keys = ApiKeys(services.config.api_keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +76,8 @@ class Gate:
             raise shutting_down()
 
     def _record(self, visit: _Visit, scope: Scope) -> None:
-        route = getattr(scope.get("route"), "path", "unmatched")
+        unrouted = scope["path"] if scope["path"] in self._paths else "unmatched"
+        route: str = getattr(scope.get("route"), "path", unrouted)
         self._services.metrics.count("http_requests_total", route=route, status=str(visit.status))
         log.info(
             "%s %s",

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
+from starlette.routing import Route
 
 from isotherm.server.schemas.answer import ErrorBody
 from isotherm.server.schemas.base import Body
@@ -17,6 +18,11 @@ from isotherm.server.schemas.base import Body
 Responses = dict[int | str, dict[str, Any]]
 _REF = "#/components/schemas/{model}"
 _REFUSALS = (400, 401, 404, 408, 413, 415, 429, 500, 503, 504)
+
+
+def paths_of(router: APIRouter) -> list[str]:
+    """The path templates of a router."""
+    return [route.path for route in router.routes if isinstance(route, Route)]
 
 
 def refusals(*statuses: int) -> Responses:

@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from isotherm.server.context import Services
+from isotherm.server.protocol import Protocol
 
 log = logging.getLogger("isotherm.server")
 _WATCH_SECONDS = 0.5
@@ -45,7 +46,8 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=Protocol,
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
