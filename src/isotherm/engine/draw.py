@@ -43,8 +43,8 @@ def relative_weights(logits: np.ndarray, temperature: float) -> np.ndarray:
     with np.errstate(over="ignore"):  # a difference or quotient beyond float32 is -inf, which is right
         weights: np.ndarray = logits - highest
         weights *= np.float32(1.0 / min(temperature, _MAX_TEMPERATURE))
-    for part in torch.split(torch.from_numpy(weights), _SERIAL):
-        part.exp_()
+    for start in range(0, len(weights), _SERIAL):
+        torch.from_numpy(weights[start : start + _SERIAL]).exp_()
     return weights
 
 
@@ -76,12 +76,13 @@ def draw(logits: np.ndarray, params: SamplingParams, uniform: float) -> int:
 
 def keep_candidates(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
     """Token ids that survive top_k, top_p and min_p, likeliest first (ties: lower id first)."""
-    ids = _likeliest(weights, params)
+    total = weights.sum() if params.top_p < 1 and params.top_k == 0 else None
+    ids = _likeliest(weights, params, total)
     if params.top_k > 0:
         ids = ids[: params.top_k]
     if params.top_p < 1:
-        total = weights[ids].sum() if params.top_k > 0 else weights.sum()
         cumulative = weights[ids].cumsum(dtype=np.float64)
+        total = cumulative[-1] if total is None else total
         # The smallest set whose mass reaches top_p: a token stays if the mass before it does not.
         ids = ids[: max(1, int(np.searchsorted(cumulative, params.top_p * total)) + 1)]
     if params.min_p > 0:
@@ -89,8 +90,8 @@ def keep_candidates(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
     return ids
 
 
-def _likeliest(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
-    """Sorted ids, enough of them for the rules; never one that cannot be drawn.
+def _likeliest(weights: np.ndarray, params: SamplingParams, total: np.floating | None) -> np.ndarray:
+    """Sorted ids, enough of them for the rules; never one that cannot be drawn. ``total`` is for top_p alone.
 
     Sorting a few hundred candidates instead of the vocabulary is what makes top_p cheap. All tokens
     above a floor are taken, so they are exactly the head of the sorted vocabulary.
@@ -98,16 +99,15 @@ def _likeliest(weights: np.ndarray, params: SamplingParams) -> np.ndarray:
     if params.top_k > 0:
         # Not narrowed by min_p: the mass of all top_k is what top_p is a part of.
         ids = _above(weights, _kth_largest(weights, params.top_k))
-    elif params.top_p < 1:
-        ids = _enough_mass(weights, params.top_p)
+    elif total is not None:
+        ids = _enough_mass(weights, params.top_p * total)
     else:
         ids = _above(weights, params.min_p)
     return ids[np.argsort(-weights[ids], kind="stable")]
 
 
-def _enough_mass(weights: np.ndarray, top_p: float) -> np.ndarray:
-    """All ids above the first floor that leaves at least ``top_p`` of the mass; every id when it is thinly spread."""
-    wanted = top_p * weights.sum()
+def _enough_mass(weights: np.ndarray, wanted: np.floating) -> np.ndarray:
+    """All ids above the first floor that leaves so much of the mass; every id when it is thinly spread."""
     for floor in _FLOORS:
         ids = _above(weights, floor)
         if weights[ids].sum() >= wanted:

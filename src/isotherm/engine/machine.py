@@ -50,15 +50,24 @@ def use_threads(wanted: int | None) -> int:
 
 
 def available_memory(device: torch.device) -> int:
-    """Bytes that a new allocation may take on the device."""
+    """Bytes that a new allocation may take on the device; a container's limit counts like the machine's."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        machine = int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):
         return AUTO_KV_BYTES
-    fields = dict(line.split(":", 1) for line in lines)
-    return int(fields["MemAvailable"].split()[0]) * 1024
+    return min(machine, _container_headroom(machine))
+
+
+def _container_headroom(otherwise: int, group: Path = Path("/sys/fs/cgroup")) -> int:
+    """What the control group (version 2) may still take; ``otherwise`` where it has no limit."""
+    try:
+        limit, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
+    except OSError:
+        return otherwise
+    return otherwise if limit == "max" else max(0, int(limit) - int(used))
 
 
 def kv_blocks(wanted: int | None, block_bytes: int, useful_blocks: int, device: torch.device) -> int:
