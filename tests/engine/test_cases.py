@@ -1,4 +1,4 @@
-"""Reported contamination, as a test: many sessions in parallel that share a long beginning, each with its own secret."""
+"""Reported contamination, as a test: parallel sessions share a long beginning, each has its own secret."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_parallel_canaries():
     probe = CASE["input"]["probe"]
     prompts = [tokens_of(request["messages"], shared=100) for request in probe["requests"]]
     assert len({tuple(prompt) for prompt in prompts}) == len(prompts) == probe["parallel"]
-    bounds = limits(max_model_len=300, pool_tokens=2400, max_num_seqs=16)
+    bounds = limits(max_model_len=300, pool_tokens=1600, max_num_seqs=16)
     alone = [solo(bounds, prompt, max_tokens=6) for prompt in prompts]
     engine, _ = make_engine(bounds)
     for round_number in range(probe["rounds"]):
