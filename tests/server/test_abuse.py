@@ -84,7 +84,7 @@ def test_a_body_that_never_comes_is_given_up():
 
 
 def test_a_client_that_does_not_read_holds_up_itself_alone():
-    """The slow stream stops being taken from the backend; three others run at full speed beside it."""
+    """Case 238. The slow stream stops being taken from the backend; three others run at full speed beside it."""
     total = 20_000
 
     def script(turn):

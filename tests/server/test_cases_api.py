@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isotherm.base.outcome import Channel, Delta, Finish, FinishReason, Usage
-from support.cases import case, of_kind
+from support.cases import FOLDER, case, of_kind
 from support.scripted_backend import ScriptedBackend, piece, say
 from support.serving import CHAT, HI, in_process
 from support.sse import events
@@ -14,6 +14,22 @@ LATER = {
     "234": "an upstream that closes its connection; our own engine's death is in test_stream_ends.py",
     "235": "forms in which an upstream may end; our own ending is in test_stream_ends.py",
 }
+
+
+ELSEWHERE = {
+    "225": "chat/test_stop.py",
+    "226": "chat/test_stop.py",
+    "233": "chat/test_detokenize.py",
+    "238": "server/test_abuse.py",
+}
+"""Cases about the text itself belong to the room that makes it."""
+
+
+@pytest.mark.parametrize("case", of_kind("api-stop", "api-stream"))
+def test_cases_of_other_rooms_have_a_test_there(case):
+    if case["id"] not in LATER:
+        home = FOLDER.parent / ELSEWHERE[case["id"]]
+        assert case["id"] in home.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", of_kind("api-messages"))

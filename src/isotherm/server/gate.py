@@ -77,7 +77,7 @@ class Gate:
 
     def _record(self, visit: _Visit, scope: Scope) -> None:
         unrouted = scope["path"] if scope["path"] in self._paths else "unmatched"
-        route: str = getattr(scope.get("route"), "path", unrouted)
+        route = scope["route"].path if "route" in scope else unrouted
         self._services.metrics.count("http_requests_total", route=route, status=str(visit.status))
         log.info(
             "%s %s",
