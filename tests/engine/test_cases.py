@@ -19,7 +19,7 @@ def test_parallel_canaries():
     probe = CASE["input"]["probe"]
     prompts = [tokens_of(request["messages"], shared=100) for request in probe["requests"]]
     assert len({tuple(prompt) for prompt in prompts}) == len(prompts) == probe["parallel"]
-    bounds = limits(max_model_len=300, pool_tokens=1600, max_num_seqs=16)
+    bounds = limits(max_model_len=300, pool_tokens=800, max_num_seqs=16)
     alone = [solo(bounds, prompt, max_tokens=6) for prompt in prompts]
     engine, _ = make_engine(bounds)
     for round_number in range(probe["rounds"]):
