@@ -1,3 +1,5 @@
+"""The benchmark scripts import each other from their own folder, as when they are run."""
+
 import sys
 from pathlib import Path
 

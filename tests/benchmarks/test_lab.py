@@ -1,3 +1,5 @@
+"""What the benchmark scripts share: the machine, process trees, servers, rows."""
+
 import json
 import os
 import subprocess

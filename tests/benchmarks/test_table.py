@@ -1,3 +1,5 @@
+"""The README's table of results."""
+
 import json
 
 import pytest
