@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +22,7 @@ NESTED = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()
 def family():
     """A process with a child that waits for a line."""
     process = subprocess.Popen([sys.executable, "-c", NESTED], stdin=subprocess.PIPE)
-    while len(tree(process.pid)) < 2:
-        time.sleep(0.01)
+    wait_until(lambda: len(tree(process.pid)) == 2)
     yield process
     process.communicate(b"\n")
 
@@ -37,12 +37,14 @@ def test_a_tree_holds_the_children_and_weighs_more_than_its_root(family):
 
 
 def test_peak_memory_sees_what_is_gone_again():
-    script = "import time; big = bytearray(b'x' * 60_000_000); time.sleep(0.3); del big; input()"
-    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
+    script = "big = b'x' * 60_000_000; input(); del big; input()"
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, text=True, bufsize=1)
     with PeakMemory(process.pid, interval=0.02) as memory:
-        time.sleep(1.0)
-    assert memory.pss > 60e6 > memory_bytes(process.pid)[0]
-    process.communicate(b"\n")
+        wait_until(lambda: memory.pss > 60e6)
+        process.stdin.write("\n")
+        wait_until(lambda: memory_bytes(process.pid)[0] < 60e6)
+    assert memory.rss >= memory.pss > 60e6
+    process.communicate("\n")
 
 
 def test_facts_name_the_machine_and_hold_no_path_of_it():
@@ -106,13 +108,25 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
+def state(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_server_is_ready_when_it_answers_and_gone_after():
     with Server(Command(lambda port: [sys.executable, "-c", SERVER, str(port)])) as server:
         pid = server.pid
         assert server.start_seconds > 0
         server.pause()
-        with open(f"/proc/{pid}/stat") as stat:
-            assert stat.read().split()[2] == "T"
+        wait_until(lambda: state(pid) == "T")
+        server.resume()
+        wait_until(lambda: state(pid) != "T")
     assert not os.path.exists(f"/proc/{pid}")
 
 
