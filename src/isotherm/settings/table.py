@@ -71,7 +71,8 @@ TABLE: tuple[Setting, ...] = (
         "dtype",
         Text(choices=("auto", "float32", "bfloat16")),
         "auto",
-        "Number format of activations and unquantised weights; auto takes the fastest that this machine does well.",
+        "auto keeps 4- and 8-bit weights as they are and computes in the format that is fastest here; the others "
+        "turn all weights into that format.",
         "model",
     ),
     Setting(
