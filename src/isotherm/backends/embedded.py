@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from socket import socket
@@ -15,7 +16,7 @@ from isotherm.backends.generation import BufferedGeneration
 from isotherm.backends.link import EngineLink
 from isotherm.backends.prompts import PromptEncoder
 from isotherm.base.backend import Backend, Capability, Generation, ModelInfo
-from isotherm.base.errors import EngineDied
+from isotherm.base.errors import EngineDied, SetupError
 from isotherm.base.request import Prompt, Turn
 from isotherm.base.stats import Stats
 from isotherm.engine.admission import check_queue, check_request
@@ -47,14 +48,16 @@ class EmbeddedBackend(Backend):
         self._live: set[BufferedGeneration] = set()
 
     async def start(self) -> None:
+        _check_installed()
         # The child first: it imports torch while the checkpoint is opened (and maybe fetched) here.
         process = self._spawn()
-        self._client = EngineClient(process, await EngineLink.open(process.socket), self._fail_all)
         try:
+            self._client = EngineClient(process, await EngineLink.open(process.socket), self._fail_all)
             checkpoint = await asyncio.to_thread(open_checkpoint, self._options.model, offline=self._options.offline)
             self._prompts = PromptEncoder(checkpoint.tokenizer)
             ready = await self._client.start(self._options)
         except BaseException:
+            process.kill()
             await self.close()
             raise
         self.limits = ready.limits
@@ -123,6 +126,11 @@ class EmbeddedBackend(Backend):
         for generation in self._live:
             generation.fail(death)
         self._live.clear()
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise SetupError("The engine needs torch, which is not installed. Run: pip install 'isotherm[engine]'")
 
 
 def _model_info(checkpoint: Checkpoint, limits: Limits, details: dict[str, object]) -> ModelInfo:

@@ -95,14 +95,16 @@ def main(arguments: list[str], build: Build | None = None) -> int:
     leave_signals_to_parent()
     die_with_parent(int(arguments[1]))
     faulthandler.enable()
+    build = build or _default_build()
     with socket.socket(fileno=int(arguments[0])) as sock:
-        return run(EngineConnection(sock), build or _build)
+        return run(EngineConnection(sock), build)
 
 
-def _build(options: EngineOptions) -> Built:
-    from isotherm.engine.factory import build  # noqa: PLC0415  (the model's code loads after the guards are up)
+def _default_build() -> Build:
+    """Imported after the guards are up and before the first message, which comes when the checkpoint is open."""
+    from isotherm.engine.factory import build  # noqa: PLC0415
 
-    return build(options)
+    return build
 
 
 if __name__ == "__main__":
