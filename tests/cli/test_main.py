@@ -78,6 +78,31 @@ def test_a_defect_shows_its_traceback_and_is_no_finding(monkeypatch, capsys):
     assert "KeyError: 'ours'" in capsys.readouterr().err
 
 
+def test_without_the_engine_the_light_part_works_and_the_rest_says_what_to_install():
+    script = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "numpy", "numba", "gguf", "safetensors", "huggingface_hub"}:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+from isotherm.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+    def light(*words):
+        return subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=False)
+
+    assert light("models", "list").returncode == 0
+    assert light("serve", "--explain").returncode == 0
+    assert "No server answers" in light("chat", "hi", "--url", "http://127.0.0.1:9").stderr
+    for words in (["serve", "--port", "0"], ["models", "inspect", "smollm2-135m"]):
+        result = light(*words)
+        assert result.returncode == 2
+        assert "pip install 'isotherm[engine]'" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
 def test_ctrl_c_leaves_without_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr(command, "_run", raising(KeyboardInterrupt()))
     assert main(["models"]) == 2

@@ -161,6 +161,18 @@ def test_json_logs_carry_request_ids(started):
     assert any(entry.get("request_id") == "mine" and entry["status"] == 200 for entry in entries)
 
 
+@pytest.mark.parametrize("model", ["broken", "m"])
+def test_json_logs_hold_no_plain_line_whatever_the_end(started, model):
+    server = started(model, "--log-format", "json")
+    if model == "m":
+        ready = json.loads(next(line for line in server.wait_for('"ready"').splitlines() if '"ready"' in line))
+        Stream(ready["url"], "die").end()
+    assert server.end() == 2
+    entries = [json.loads(line) for line in server.log.splitlines() if line != "closed"]
+    assert entries[-1]["level"] == "critical"
+    assert "broken" in entries[-1]["message"] or "killed" in entries[-1]["message"]
+
+
 def test_an_open_door_is_warned_about(started):
     server = started("--host", "0.0.0.0")
     server.url()

@@ -9,7 +9,7 @@ from isotherm.cli.main import VERBS
 from isotherm.server.app import create_app
 from isotherm.server.config import ServerConfig
 from isotherm.settings.table import OTHER_ENVIRONMENT, TABLE
-from rules.source import ROOT, kept_files
+from rules.source import PACKAGE, ROOMS, ROOT, kept_files
 from support.scripted_backend import ScriptedBackend
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -76,6 +76,20 @@ def test_every_link_in_the_docs_leads_somewhere():
         if path.suffix == ".md":
             for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text(encoding="utf-8")):
                 assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: {target}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_has_a_page_that_the_tour_leads_to(room):
+    assert (ROOT / "docs" / "rooms" / f"{room}.md").exists()
+    assert f"(rooms/{room}.md)" in (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+
+
+def test_every_file_that_a_page_of_a_room_names_exists():
+    for room in ROOMS:
+        page = (ROOT / "docs" / "rooms" / f"{room}.md").read_text(encoding="utf-8")
+        for name in re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE):
+            for path in re.findall(r"`([\w/*]+(?:\.py|/))`", name):
+                assert list((PACKAGE / room).glob(path)), f"docs/rooms/{room}.md names {path}"
 
 
 def test_every_command_is_in_the_readme():

@@ -16,6 +16,7 @@ from typing import Protocol, cast
 
 from isotherm import __version__
 from isotherm.base.errors import IsothermError, SetupError
+from isotherm.cli.extra import missing_extra
 from isotherm.settings.load import nearest
 
 EXIT_OK = 0
@@ -56,8 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _forget_stdout()
         return EXIT_OK
-    except Exception:  # the edge of the program: a defect of ours must not look like exit code 1, "findings"
-        traceback.print_exc()
+    except Exception as defect:  # the edge of the program: exit code 1 would mean "findings"
+        if (missing := missing_extra(defect)) is not None:
+            print(f"isotherm: {missing}", file=sys.stderr)
+        else:
+            traceback.print_exc()
         return EXIT_CANNOT_RUN
 
 

@@ -10,10 +10,11 @@ import os
 import signal
 import socket
 import time
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from isotherm.base.errors import EngineDied, SetupError
+from isotherm.base.errors import EngineDied, IsothermError, SetupError
+from isotherm.cli.extra import require_engine
 from isotherm.cli.flags import add_flags, settings_of
 from isotherm.cli.listen import listen, url_of
 from isotherm.cli.loading import progress
@@ -52,7 +53,15 @@ def run(args: argparse.Namespace) -> int:
     if args.explain:
         print(explain(settings))
         return 0
-    serve(settings, _embedded(settings))
+    configure(settings["log_format"], settings["log_level"])
+    try:
+        serve(settings, _embedded(settings))
+    except IsothermError as problem:
+        if settings["log_format"] != "json":
+            raise
+        # A collector of JSON lines shall not meet a plain one, least of all the one that matters.
+        log.critical("%s", problem)
+        return 2
     return 0
 
 
@@ -65,7 +74,6 @@ def serve(settings: Settings, backend: Backend) -> None:
     """
     import uvloop  # noqa: PLC0415  only a real start pays for it
 
-    configure(settings["log_format"], settings["log_level"])
     config = _server_config(settings)
     listener = listen(settings["host"], settings["port"])
     _warn_if_open(listener, config)
@@ -81,6 +89,10 @@ def _fetch_if_absent(settings: Settings) -> None:
         return
     # Asked to stop, the download ends with us, not after us.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if settings["log_format"] == "json":
+        log.info("fetching %s", entry.name)
+        fetch(entry, offline=settings["offline"])
+        return
     with transfer() as report:
         fetch(entry, offline=settings["offline"], progress=report)
 
@@ -96,7 +108,7 @@ async def _serve(settings: Settings, backend: Backend, config: ServerConfig, lis
         from isotherm.server.app import create_app  # noqa: PLC0415
         from isotherm.server.run import Server  # noqa: PLC0415
 
-        async with progress(f"loading {settings['model']}"):
+        async with _telling(settings):
             await loading
         app = create_app(backend, config)
         server = Server(app)
@@ -110,6 +122,14 @@ async def _serve(settings: Settings, backend: Backend, config: ServerConfig, lis
         loading.cancel()
         await asyncio.wait([loading])
         await backend.close()
+
+
+def _telling(settings: Settings) -> AbstractAsyncContextManager[None]:
+    text = f"loading {settings['model']}"
+    if settings["log_format"] != "json":
+        return progress(text)
+    log.info(text)
+    return nullcontext()
 
 
 async def _run(server: Server, listener: socket.socket) -> None:
@@ -159,6 +179,7 @@ def _server_config(settings: Settings) -> ServerConfig:
 
 
 def _embedded(settings: Settings) -> Backend:
+    require_engine()
     from isotherm.backends.embedded import EmbeddedBackend  # noqa: PLC0415  not for --help
     from isotherm.engine.options import EngineOptions  # noqa: PLC0415
 
