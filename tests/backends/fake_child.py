@@ -8,13 +8,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from engine.fakes import limits, make_engine
-from isotherm.base.errors import SetupError
-from isotherm.engine.process import Built, main
+from isotherm.engine.process import main
 
 
 def build(options):
-    """The behaviours of a bad day: while loading, and once serving."""
+    """The behaviours of a bad day: while loading, and once serving. Imports as late as in a real child."""
+    from engine.fakes import limits, make_engine
+    from isotherm.base.errors import SetupError
+    from isotherm.engine.service import Built
+
     if MODE == "setup-error":
         raise SetupError("the model file is torn; fetch it again")
     if MODE == "bug":

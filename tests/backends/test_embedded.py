@@ -87,7 +87,7 @@ async def test_what_it_says_about_itself(backend):
     info = backend.info
     assert (info.name, info.max_model_len, info.vocab_size, info.has_chat_template) == (
         "smollm2-135m",
-        512,
+        1024,
         49152,
         True,
     )

@@ -19,8 +19,8 @@ from isotherm.engine.machine import (
     use_threads,
 )
 from isotherm.engine.options import EngineOptions, Limits
-from isotherm.engine.process import Built
 from isotherm.engine.runner import Runner
+from isotherm.engine.service import Built
 from isotherm.engine.text import ModelText
 from isotherm.engine.warm_up import warm_up
 from isotherm.model.checkpoint import Checkpoint, open_checkpoint
