@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.forwards import Forwards
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from isotherm.model.checkpoint import open_checkpoint
 from isotherm.model.llama_loader import load_llama
+from support.forwards import Forwards
 
 SMALL: dict[str, Any] = {
     "vocab_size": 300,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from support.forwards import Forwards
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from isotherm.chat.tokenizer import Tokenizer
 from isotherm.model.checkpoint import Checkpoint, open_checkpoint
 from isotherm.model.llama_loader import load_llama
+from support.forwards import Forwards
 
 pytestmark = pytest.mark.model
 
@@ -124,6 +124,18 @@ def test_any_chunking_batch_and_reused_prefix_give_the_logits_of_one_forward(
     assert (float32.prefill(second, 512, start=320) - expected[320:400]).abs().max() < 1e-4
 
 
+@pytest.fixture(scope="module")
+def likely(reference: LlamaForCausalLM, prompts: list[list[int]]) -> list[tuple[list[int], torch.Tensor]]:
+    """The reference's own greedy continuations, and the log-probabilities [40, V] from which each was chosen."""
+    texts = []
+    for prompt in prompts[:6]:
+        with torch.inference_mode():
+            tokens = reference.generate(torch.tensor([prompt]), max_new_tokens=40, do_sample=False, pad_token_id=2)[0]
+            logits = reference(tokens[None]).logits[0, len(prompt) - 1 : -1]
+        texts.append((tokens.tolist(), logits.log_softmax(-1)))
+    return texts
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "closeness"),
     [("bfloat16", {"dtype": torch.bfloat16}, 0.02), ("4-bit", {"dtype": torch.bfloat16, "keep_quantised": True}, 0.05)],
@@ -133,20 +145,17 @@ def test_faster_precisions_stay_close(
     kind: dict[str, object],
     closeness: float,
     load: Callable[..., Forwards],
-    reference: LlamaForCausalLM,
-    prompts: list[list[int]],
+    likely: list[tuple[list[int], torch.Tensor]],
     record_property: Callable[[str, object], None],
 ) -> None:
     """Mean KL divergence from the reference along its own greedy text, and how often the likeliest token agrees."""
     fast = load(**kind)
     divergences, agreements = [], []
-    for prompt in prompts[:6]:
-        with torch.inference_mode():
-            tokens = reference.generate(torch.tensor([prompt]), max_new_tokens=40, do_sample=False, pad_token_id=2)[0]
-            expected = reference(tokens[None]).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
-        sequence = fast.sequence(prompt, len(tokens))
+    for tokens, expected in likely:
+        first = len(tokens) - len(expected)
+        sequence = fast.sequence(tokens[:first], len(tokens))
         rows = [fast.prefill(sequence, 512)[-1:]]
-        for token in tokens[len(prompt) : -1].tolist():
+        for token in tokens[first:-1]:
             sequence.tokens.append(token)
             rows.append(fast.decode([sequence]))
         got = torch.cat(rows).log_softmax(-1)

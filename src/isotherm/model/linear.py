@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Linear(Protocol):
     """y = x W^T + b: x [rows, K] in the model's dtype -> [rows, N] in the same dtype or in float32."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
@@ -71,28 +72,32 @@ FIXED_ROWS = 16
 
 
 class QuantLinear:
-    """Weights kept in 4 or 8 bits with scales, activations rounded to 8 bits: reads least memory, wins for few rows.
-
-    ``wide`` takes over from ``few_rows`` rows on, where arithmetic and not memory is the limit; without it all row
-    counts are computed here.
-    """
+    """Weights kept in 4 or 8 bits with scales, activations rounded to 8 bits: reads least memory, wins for few rows."""
 
     name = "quantised"
 
-    def __init__(self, weight: QuantWeight, bias: Tensor | None, wide: Linear | None, few_rows: int) -> None:
+    def __init__(self, weight: QuantWeight, bias: Tensor | None) -> None:
         from isotherm.kernels.cpu.quant_matmul import matmul  # noqa: PLC0415 (numba loads only where it is used)
 
-        self.weight, self._bias, self._wide, self._few_rows, self._matmul = weight, bias, wide, few_rows, matmul
-
-    @property
-    def biased(self) -> bool:
-        return self._bias is not None
+        self.weight, self.bias, self._matmul = weight, bias, matmul
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self._wide is not None and x.shape[0] >= self._few_rows:
-            return self._wide(x)
         out = self._matmul(x, self.weight)
-        return out if self._bias is None else out + self._bias
+        return out if self.bias is None else out + self.bias
+
+
+class ByRowsLinear:
+    """One layer in two forms: ``few`` below ``few_rows`` rows, where memory is the limit, and ``many`` from there on."""
+
+    def __init__(self, few: QuantLinear, many: Linear, few_rows: int) -> None:
+        self.few, self.many, self._few_rows = few, many, few_rows
+
+    @property
+    def name(self) -> str:
+        return f"{self.few.name} and {self.many.name}"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.few(x) if x.shape[0] < self._few_rows else self.many(x)
 
 
 PACKED_FOR_ROWS = 32

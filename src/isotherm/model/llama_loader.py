@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from isotherm.kernels import dispatch
 from isotherm.model import linear, quantised, rope
 from isotherm.model.communicator import Communicator
 from isotherm.model.config import LlamaConfig
-from isotherm.model.linear import Linear, QuantLinear
+from isotherm.model.linear import ByRowsLinear, Linear, QuantLinear
 from isotherm.model.llama import Layer, Llama, Weights
 from isotherm.model.tensors import TensorSource
 
@@ -41,8 +42,8 @@ def load_llama(
 ) -> Llama:
     """Build the network from tensors in Hugging Face's naming.
 
-    ``dtype`` is that of linear layers and cache. ``keep_quantised`` keeps 4- and 8-bit weights as they are for
-    forwards of fewer than ``few_rows`` rows. ``deterministic`` makes the results of so few rows independent of
+    ``dtype`` is that of linear layers and cache. ``keep_quantised`` also keeps 4- and 8-bit weights as they are, for
+    decode steps of fewer than ``few_rows`` rows. ``deterministic`` makes the results of so few rows independent of
     how many there are.
     """
     loader = _Loader(config, tensors, dtype, keep_quantised, few_rows, deterministic, device or torch.device("cpu"))
@@ -52,24 +53,31 @@ def load_llama(
         layers.append(loader.layer(f"model.layers.{index}."))
         if progress:
             progress(index + 1, config.num_layers)
+    ops = dispatch.select(loader.device, dtype, config.hidden_size, config.head_dim, config.intermediate_size)
+    stack = _stack(layers, config) if ops is not dispatch.REFERENCE else None
     weights = Weights(
         embedding=loader.values("model.embed_tokens.weight"),
-        layers=layers,
+        layers=layers if stack is None else [_dense(layer) for layer in layers],
         norm=loader.norm("model.norm.weight"),
         head=loader.head("model.embed_tokens" if config.tie_word_embeddings else "lm_head"),
         cos=cos,
         sin=sin,
-        stack=_stack(layers, config),
+        stack=stack,
     )
-    ops = dispatch.select(loader.device, dtype, config.hidden_size, config.head_dim, config.intermediate_size)
     return Llama(config, weights, ops, dtype, few_rows, Communicator())
 
 
 def _stack(layers: list[Layer], config: LlamaConfig) -> StackWeights | None:
     """The layers in the form that one compiled decode step reads, when all of them were kept quantised alike."""
     linears = [(layer.qkv, layer.output, layer.gate_up, layer.down) for layer in layers]
-    quantised = [tuple(each for each in four if isinstance(each, QuantLinear) and not each.biased) for four in linears]
-    if any(len(four) < 4 for four in quantised) or len({each.weight.bits for four in quantised for each in four}) > 1:
+    weights = [
+        tuple(each.few.weight for each in four if isinstance(each, ByRowsLinear) and each.few.bias is None)
+        for four in linears
+    ]
+    if (
+        any(len(four) < len(linears[0]) for four in weights)
+        or len({each.bits for four in weights for each in four}) > 1
+    ):
         return None
     from isotherm.kernels.cpu.decode_stack import StackWeights  # noqa: PLC0415 (numba loads only where it is used)
 
@@ -77,12 +85,17 @@ def _stack(layers: list[Layer], config: LlamaConfig) -> StackWeights | None:
         np.stack([layer.attention_norm.numpy() for layer in layers]),
         np.stack([layer.mlp_norm.numpy() for layer in layers]),
     )
-    weights = [tuple(each.weight for each in four) for four in quantised]
-    stacked = StackWeights.of(weights, norms, config.num_heads, config.rms_norm_eps)
-    for index, four in enumerate(quantised):
-        for kind, each in enumerate(four):
-            each.weight = stacked.layer(kind, index, each.weight)
-    return stacked
+    return StackWeights.of(weights, norms, config.num_heads, config.rms_norm_eps)
+
+
+def _dense(layer: Layer) -> Layer:
+    """The layer for forwards that hold a prefill, once decode steps have the quantised weights.
+
+    A prompt is computed with unrounded activations however short it is: it costs a few milliseconds once, and every
+    later token reads the keys and values that it leaves.
+    """
+    four = ("qkv", "output", "gate_up", "down")
+    return replace(layer, **{name: getattr(layer, name).many for name in four})
 
 
 class _Loader:
@@ -124,7 +137,7 @@ class _Loader:
         """The layer that makes logits: few rows ask for them, so a quantised one needs no second form."""
         source = self._tensors[name + ".weight"]
         if self._keep_quantised and quantised.keeps([source]):
-            return QuantLinear(quantised.stack([source]), None, None, self._few_rows)
+            return QuantLinear(quantised.stack([source]), None)
         return self._linear(name)
 
     def _linear(self, *names: str) -> Linear:
@@ -132,7 +145,8 @@ class _Loader:
         sources, bias = [self._tensors[name + ".weight"] for name in names], self._bias(names)
         if self._keep_quantised and quantised.keeps(sources):
             kept = quantised.stack(sources)
-            return QuantLinear(kept, bias, self._dense(quantised.expand(kept, self._dtype), bias), self._few_rows)
+            many = self._dense(quantised.expand(kept, self._dtype), bias)
+            return ByRowsLinear(QuantLinear(kept, bias), many, self._few_rows)
         return self._dense(torch.cat([self.values(name + ".weight") for name in names]), bias)
 
     def _dense(self, weight: Tensor, bias: Tensor | None) -> Linear:

@@ -7,7 +7,7 @@ Every row is computed by the same operations in the same order whatever rows are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -58,10 +58,6 @@ class StackWeights:
             heads,
             eps,
         )
-
-    def layer(self, kind: int, index: int, weight: QuantWeight) -> QuantWeight:
-        """One layer's linear as a view of the joint arrays, so that nothing is held twice."""
-        return replace(weight, quants=self.quants[kind][index], scales=self.scales[kind][index])
 
 
 @kernel
