@@ -11,6 +11,8 @@ from typing import TextIO
 
 _SILENT_SECONDS = 2.0
 _LINE_EVERY_SECONDS = 10.0
+_HINT_AFTER_SECONDS = 12.0
+_HINT = " (the first start of a version compiles its kernels for this machine: a minute or two, once)"
 
 
 @asynccontextmanager
@@ -31,7 +33,8 @@ async def _tell(text: str, out: TextIO) -> None:
     start = time.monotonic()
     await asyncio.sleep(_SILENT_SECONDS)
     while True:
-        line = f"{text} ... {time.monotonic() - start:.0f} s"
+        seconds = time.monotonic() - start
+        line = f"{text} ... {seconds:.0f} s{_HINT if seconds > _HINT_AFTER_SECONDS else ''}"
         out.write(f"\r{line}\x1b[K" if out.isatty() else f"{line}\n")
         out.flush()
         await asyncio.sleep(0.5 if out.isatty() else _LINE_EVERY_SECONDS)
