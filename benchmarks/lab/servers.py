@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 from urllib.error import URLError
@@ -18,7 +19,7 @@ from urllib.request import Request, urlopen
 import msgspec
 
 from lab.machine import neutral
-from lab.processes import send
+from lab.processes import send, tree
 
 START_LIMIT_S = 1200.0
 """vLLM compiles for minutes on its first start."""
@@ -82,12 +83,14 @@ class Server:
         assert self._process is not None
         assert self._log is not None
         self.resume()
+        members = tree(self.pid)
         self._process.terminate()
         try:
             self._process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
-            send(self.pid, signal.SIGKILL)
+            self._process.kill()
             self._process.wait()
+        _end_rest(members, session=self.pid)
         self._log.close()
         signal.signal(signal.SIGTERM, self._before)
 
@@ -121,6 +124,14 @@ class Server:
                 return bool(response.status == 200)
         except (URLError, OSError):
             return False
+
+
+def _end_rest(members: Sequence[int], session: int) -> None:
+    """Kill what a server left behind. An id that the system gave to a stranger meanwhile is in another session."""
+    for process in members:
+        with suppress(ProcessLookupError):
+            if os.getsid(process) == session:
+                os.kill(process, signal.SIGKILL)
 
 
 def free_port() -> int:

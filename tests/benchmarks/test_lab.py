@@ -130,6 +130,20 @@ def test_a_server_is_ready_when_it_answers_and_gone_after():
     assert not os.path.exists(f"/proc/{pid}")
 
 
+LEAVING = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+{SERVER}
+"""
+
+
+def test_a_server_leaves_no_child_behind():
+    with Server(Command(lambda port: [sys.executable, "-c", LEAVING, str(port)])) as server:
+        root, child = tree(server.pid)
+    assert not os.path.exists(f"/proc/{root}")
+    wait_until(lambda: not os.path.exists(f"/proc/{child}") or state(child) == "Z")
+
+
 def test_a_server_that_dies_says_its_last_words():
     script = "print('the model is missing'); raise SystemExit(2)"
     with (
