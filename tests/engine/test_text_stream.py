@@ -77,6 +77,11 @@ def test_stop_strings_wait_for_min_tokens():
     assert (matched, joined(deltas)[0]) == ("b", "abaa")
 
 
+def test_the_rest_may_complete_a_stop_string():
+    deltas, matched = feed(TextStream(Bytes(), Letters.Stops(("\ufffd",))), b"ok \xf0\x9f")
+    assert (matched, joined(deltas)) == ("\ufffd", ("ok ", list(b"ok \xf0\x9f")))
+
+
 def test_silent_end_token_is_delivered_without_text():
     stream = TextStream(Bytes(), None)
     stream.push(97)
