@@ -85,8 +85,9 @@ def _exit_in_words(code: int | None) -> str:
 def _environment() -> dict[str, str]:
     """Ours, with bounded OpenMP spinning.
 
-    A decode step has some 150 short parallel parts. Threads that sleep between them wake too late (2 cores, quiet: 13 ms a
-    token against 5); threads that spin without bound hold up the very thread they wait for when cores are shared
-    (7 busy neighbours: 94 ms against 16). Two thousand turns, some tens of microseconds, lie between (43 ms with them).
+    A decode step has some 150 short parallel parts. Threads that sleep between them wake too late (2 cores, quiet:
+    13 ms a token against 5); threads that spin without bound hold up the very thread they wait for when cores are
+    shared (7 busy neighbours: 94 ms against 16). Two thousand turns, some tens of microseconds, lie between (43 ms
+    with them).
     """
     return {"GOMP_SPINCOUNT": "2000", **os.environ, "PYTHONUNBUFFERED": "1"}
