@@ -1,5 +1,6 @@
 """Taking a port: the socket, and what is said when it cannot be had."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -51,6 +52,26 @@ def test_an_address_of_another_machine_and_an_unknown_name():
         listen("192.0.2.1", 0)
     with pytest.raises(SetupError, match=r"--host no\.such\.host\.invalid"):
         listen("no.such.host.invalid", 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "phrase"),
+    [
+        (errno.EADDRINUSE, "a process that you may not see"),
+        (errno.EACCES, "needs more rights"),
+        (errno.EADDRNOTAVAIL, "is not an address of this machine"),
+        (errno.ENOBUFS, "Cannot listen at 127.0.0.1:1"),
+    ],
+)
+def test_every_reason_has_its_advice(monkeypatch, number, phrase):
+    def refuse(self, address):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    with pytest.raises(SetupError) as caught:
+        listen("127.0.0.1", 1)
+    assert phrase in str(caught.value)
+    assert "--port" in str(caught.value) or "--host" in str(caught.value)
 
 
 @pytest.mark.parametrize(("host", "shown"), [("::1", "[::1]"), ("0.0.0.0", "127.0.0.1")])
