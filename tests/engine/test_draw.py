@@ -6,8 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotherm.base.sampling import SamplingParams
-from isotherm.engine.draw import draw, keep_candidates, relative_weights
+from isotherm.engine.draw import BadLogits, draw, keep_candidates, weigh
 from isotherm.engine.random import stream_key, uniform
+
+
+def relative_weights(logits, temperature):
+    return weigh(logits[None], [temperature])[0].each
+
+
+def draw_from(logits, params, uniform):
+    return draw(weigh(logits[None], [params.temperature])[0], params, uniform)
 
 
 def reference_candidates(weights, params):
@@ -64,7 +72,7 @@ def test_draws_follow_the_probabilities(params, vocabulary):
     kept = reference_candidates(relative_weights(logits, 0.7), params)
     expected[kept] = weights[kept] / weights[kept].sum()
     key, draws = stream_key(1, 0), 20_000
-    counts = np.bincount([draw(logits, params, uniform(key, i)) for i in range(draws)], minlength=vocabulary)
+    counts = np.bincount([draw_from(logits, params, uniform(key, i)) for i in range(draws)], minlength=vocabulary)
     assert not counts[expected == 0].any()
     chi2 = ((counts - draws * expected) ** 2 / np.maximum(draws * expected, 1e-9))[expected * draws > 5].sum()
     freedom = int((expected * draws > 5).sum())
@@ -78,7 +86,7 @@ def _fields(params):
 def test_inverse_cdf_is_exact_at_the_borders():
     """Every uniform maps to the token whose interval of the cumulative sum holds it."""
     logits = np.log(np.array([0.25, 0.5, 0.25], np.float32))
-    drawn = [draw(logits, SamplingParams(), u) for u in (0.0, 0.24, 0.26, 0.74, 0.76, 1 - 2**-53)]
+    drawn = [draw_from(logits, SamplingParams(), u) for u in (0.0, 0.24, 0.26, 0.74, 0.76, 1 - 2**-53)]
     assert drawn == [0, 0, 1, 1, 2, 2]
 
 
@@ -90,13 +98,36 @@ def test_no_value_gives_nan(temperature, magnitude, rules):
     logits[::7] = -np.inf
     with np.errstate(invalid="raise", divide="raise"):
         for u in (0.0, 0.5, 1 - 2**-53):
-            token = draw(logits, SamplingParams(temperature=temperature, **rules), u)
+            token = draw_from(logits, SamplingParams(temperature=temperature, **rules), u)
             assert token % 7, "an excluded token was drawn"
 
 
 def test_excluded_tokens_at_the_end_are_never_reached():
     logits = np.full(600, -np.inf, np.float32)
     logits[[3, 255]] = 0
-    drawn = {draw(logits, SamplingParams(), u) for u in np.linspace(0, 1, 50, endpoint=False)}
-    drawn.add(draw(logits, SamplingParams(), 1 - 2**-53))
+    drawn = {draw_from(logits, SamplingParams(), u) for u in np.linspace(0, 1, 50, endpoint=False)}
+    drawn.add(draw_from(logits, SamplingParams(), 1 - 2**-53))
     assert drawn == {3, 255}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [0, 17, 999])
+def test_nonsense_anywhere_in_a_row_is_told_and_spares_its_neighbours(bad, place):
+    logits = np.zeros((3, 1000), np.float32)
+    logits[1, place] = bad
+    rows = weigh(logits, [1.0, 1.0, 1.0])
+    with pytest.raises(BadLogits):
+        draw(rows[1], SamplingParams(), 0.5)
+    assert draw(rows[0], SamplingParams(), 0.5) == draw(rows[2], SamplingParams(), 0.5) == 500
+
+
+@pytest.mark.parametrize("vocabulary", [1, 15, 16, 255, 300, 1000])
+def test_a_rows_weights_are_bitwise_the_same_in_any_company(vocabulary):
+    logits = np.random.default_rng(0).normal(0, 4, (9, vocabulary)).astype(np.float32)
+    together = weigh(logits, [0.8] * 9)
+    for row in range(9):
+        alone = weigh(logits[row : row + 1], [0.8])[0]
+        assert np.array_equal(alone.each, together[row].each)
+        assert np.array_equal(alone.sums, together[row].sums)
+    expected = np.exp((logits - logits.max(1, keepdims=True)) / 0.8)
+    np.testing.assert_allclose([row.each for row in together], expected, rtol=1e-5, atol=1e-30)

@@ -1,4 +1,4 @@
-"""The real model against transformers on the same dequantised weights, and against itself in every batch and chunking."""
+"""The real model against transformers on the same dequantised weights, in every batch and chunking."""
 
 from __future__ import annotations
 

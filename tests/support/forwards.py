@@ -1,4 +1,4 @@
-"""Runs forwards of a loaded network over a pool of its own, without a scheduler: chunks and batches as a test wants them."""
+"""Runs forwards of a loaded network over a pool of its own, without a scheduler: chunks and batches as wanted."""
 
 from __future__ import annotations
 

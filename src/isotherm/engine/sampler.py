@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from isotherm.base.sampling import SamplingParams
-from isotherm.engine.draw import BadLogits, draw, likeliest
+from isotherm.engine.draw import BadLogits, Weights, draw, likeliest, weigh
 from isotherm.engine.logprobs import score_token
 from isotherm.engine.messages import TokenScore
 from isotherm.engine.penalties import Penalties
@@ -43,15 +43,15 @@ class SamplingState:
         if self._penalties is not None:
             self._penalties.add(token)
 
-    def choose(self, logits: np.ndarray) -> int:
-        """The next token; ``logits``, a float32 row [vocab], is left as it was. Raises BadLogits."""
-        logits = self._adjusted(logits)
-        if self.params.greedy:
-            return likeliest(logits)
-        return draw(logits, self.params, uniform(self._key, self.generated))
+    def draw(self, weights: Weights) -> int:
+        """The next token at random. Raises BadLogits."""
+        return draw(weights, self.params, uniform(self._key, self.generated))
 
-    def _adjusted(self, logits: np.ndarray) -> np.ndarray:
-        """Penalties, then bias, then the ends of answer that come too early; a copy if anything changes."""
+    def adjusted(self, logits: np.ndarray) -> np.ndarray:
+        """Penalties, then bias, then the ends of answer that come too early on a float32 row [vocab].
+
+        A copy if anything changes; ``logits`` is left as it was.
+        """
         early = self.generated < self.params.min_tokens and len(self._end_ids)
         if self._penalties is None and not len(self._bias_ids) and not early:
             return logits
@@ -81,13 +81,26 @@ def sample(logits: torch.Tensor, states: Sequence[SamplingState]) -> list[Sample
     A row whose logits are not finite gives a Sample with ``error``; its neighbours are not affected.
     """
     rows = logits.cpu().numpy()
-    return [_sample_row(row, state) for row, state in zip(rows, states, strict=True)]
+    adjusted = [state.adjusted(row) for row, state in zip(rows, states, strict=True)]
+    drawn = [index for index, state in enumerate(states) if not state.params.greedy]
+    weights: dict[int, Weights] = {}
+    if drawn:
+        temperatures = [states[index].params.temperature for index in drawn]
+        weights = dict(zip(drawn, weigh(_stacked(rows, adjusted, drawn), temperatures), strict=True))
+    return [_sample_row(rows[i], adjusted[i], weights.get(i), state) for i, state in enumerate(states)]
 
 
-def _sample_row(row: np.ndarray, state: SamplingState) -> Sample:
+def _stacked(rows: np.ndarray, adjusted: list[np.ndarray], drawn: list[int]) -> np.ndarray:
+    """The adjusted rows that are drawn from; the logits themselves when those are all rows, unchanged."""
+    if len(drawn) == len(rows) and all(row.base is not None for row in adjusted):
+        return rows
+    return np.stack([adjusted[index] for index in drawn])
+
+
+def _sample_row(raw: np.ndarray, adjusted: np.ndarray, weights: Weights | None, state: SamplingState) -> Sample:
     try:
-        token = state.choose(row)
+        token = likeliest(adjusted) if weights is None else state.draw(weights)
     except BadLogits as error:
         return Sample(-1, error=f"the model's output is not finite: {error}")
     num_top = state.params.logprobs
-    return Sample(token, None if num_top is None else score_token(row, token, num_top))
+    return Sample(token, None if num_top is None else score_token(raw, token, num_top))

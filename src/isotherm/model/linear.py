@@ -87,7 +87,7 @@ class QuantLinear:
 
 
 class ByRowsLinear:
-    """One layer in two forms: ``few`` below ``few_rows`` rows, where memory is the limit, and ``many`` from there on."""
+    """One layer in two forms: ``few`` below ``few_rows`` rows, where memory is the limit, ``many`` from there on."""
 
     def __init__(self, few: QuantLinear, many: Linear, few_rows: int) -> None:
         self.few, self.many, self._few_rows = few, many, few_rows

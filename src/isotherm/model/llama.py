@@ -79,7 +79,8 @@ class Llama:
     def kernels(self) -> str:
         """What computes: the operations, the linear layers, and whether a decode step is one call."""
         linear = self.weights.layers[0].qkv.name
-        return f"{self.ops.name}, {linear} linear layers" + (", one-call quantised decode" if self.weights.stack else "")
+        decode = ", one-call quantised decode" if self.weights.stack else ""
+        return f"{self.ops.name}, {linear} linear layers{decode}"
 
     def kv_block_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of one block's keys and values, which the cache allocates for every layer."""

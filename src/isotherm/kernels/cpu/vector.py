@@ -62,6 +62,29 @@ def fma_ir(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v{LANES}f32"), [a, b, c])
 
 
+def _floats_call(builder: Any, name: str, *operands: Any) -> Any:
+    kind = ir.FunctionType(FLOATS, [FLOATS] * len(operands))
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f32"), operands)
+
+
+def _exp(builder: Any, value: Any) -> Any:
+    """Emit e**x, relative error below 3e-7, 0 below -87, e**87 above 87: ln 2 range reduction, a polynomial."""
+
+    def constant(number: float) -> ir.Constant:
+        return ir.Constant(FLOATS, [number] * LANES)
+
+    x = _floats_call(builder, "minnum", _floats_call(builder, "maxnum", value, constant(-87.0)), constant(87.0))
+    n = _floats_call(builder, "rint", builder.fmul(x, constant(1.4426950408889634)))
+    r = fma_ir(builder, n, constant(-0.693359375), x)
+    r = fma_ir(builder, n, constant(2.12194440e-4), r)
+    series = constant(1.9875691500e-4)
+    for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1.0, 1.0):
+        series = fma_ir(builder, series, r, constant(factor))
+    power = builder.shl(builder.add(builder.fptosi(n, INTS), _constant(127)), _constant(23))
+    some = builder.fcmp_ordered(">", value, constant(-87.0))
+    return builder.select(some, builder.fmul(series, builder.bitcast(power, FLOATS)), constant(0.0))
+
+
 @intrinsic
 def splat(typing_context: Any, value: Any) -> Any:
     """All lanes equal to a float32."""
@@ -138,30 +161,46 @@ def mul(typing_context: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def sigmoid(typing_context: Any, value: Any) -> Any:
-    """1 / (1 + e**-x), lane by lane, relative error below 1e-6; e**x by ln 2 range reduction and a polynomial."""
+def maximum(typing_context: Any, a: Any, b: Any) -> Any:
+    """The larger of a and b, lane by lane; NaN if either is."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def constant(number: float) -> ir.Constant:
-            return ir.Constant(FLOATS, [number] * LANES)
+        return _floats_call(builder, "maximum", *args)
 
-        def call(name: str, *operands: Any) -> Any:
-            kind = ir.FunctionType(FLOATS, [FLOATS] * len(operands))
-            function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f32")
-            return builder.call(function, operands)
+    return lanes(a, b), generate
 
-        x = call("minnum", call("maxnum", builder.fneg(args[0]), constant(-87.0)), constant(87.0))
-        n = call("rint", builder.fmul(x, constant(1.4426950408889634)))
-        r = fma_ir(builder, n, constant(-0.693359375), x)
-        r = fma_ir(builder, n, constant(2.12194440e-4), r)
-        series = constant(1.9875691500e-4)
-        for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1.0, 1.0):
-            series = fma_ir(builder, series, r, constant(factor))
-        power = builder.shl(builder.add(builder.fptosi(n, INTS), _constant(127)), _constant(23))
-        exp = builder.fmul(series, builder.bitcast(power, FLOATS))
-        return builder.fdiv(constant(1.0), builder.fadd(constant(1.0), exp))
+
+@intrinsic
+def exponential(typing_context: Any, value: Any) -> Any:
+    """e**x, lane by lane; see ``_exp``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _exp(builder, args[0])
 
     return lanes(value), generate
+
+
+@intrinsic
+def sigmoid(typing_context: Any, value: Any) -> Any:
+    """1 / (1 + e**-x), lane by lane, relative error below 1e-6."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        one = ir.Constant(FLOATS, [1.0] * LANES)
+        return builder.fdiv(one, builder.fadd(one, _exp(builder, builder.fneg(args[0]))))
+
+    return lanes(value), generate
+
+
+@intrinsic
+def highest(typing_context: Any, value: Any) -> Any:
+    """The largest lane; NaN if any is."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_F32, [FLOATS])
+        name = f"llvm.vector.reduce.fmaximum.v{LANES}f32"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+
+    return types.float32(value), generate
 
 
 @intrinsic
