@@ -103,14 +103,14 @@ def test_penalties_by_their_formulas():
     for token in (2, 2, 3):
         state.add(token)
     expected = [2.0 / 2, -2.0 * 2, 1.0 / 2 - 0.25 - 2 * 0.5, 0.5 / 2 - 0.25 - 0.5, 3.0]
-    np.testing.assert_allclose(state._adjusted(logits), expected, rtol=1e-6)
+    np.testing.assert_allclose(state.adjusted(logits), expected, rtol=1e-6)
 
 
 def test_penalties_of_a_long_answer_grow_incrementally():
     state = SamplingState(SamplingParams(frequency_penalty=0.1), prompt=[])
     for token in list(range(500)) * 3:
         state.add(token)
-    adjusted = state._adjusted(np.zeros(VOCAB, np.float32))
+    adjusted = state.adjusted(np.zeros(VOCAB, np.float32))
     np.testing.assert_allclose(adjusted[:500], -0.3, rtol=1e-6)
     assert not adjusted[500:].any()
 
