@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from isotherm.base.errors import SetupError
+from isotherm.kernels.cpu import compiled
 from isotherm.model.linear import packing_works
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -39,13 +40,10 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def use_threads(wanted: int | None) -> int:
-    """Set how many threads compute: what the operator says, else one a core that this process may use."""
-    import numba  # noqa: PLC0415 (its compiled kernels share the threads with torch)
-
-    cores = len(os.sched_getaffinity(0))
-    threads = wanted or cores
+    """Set how many threads compute: what the operator says, else what torch finds (OMP_NUM_THREADS, or the cores)."""
+    threads = wanted or torch.get_num_threads()
     torch.set_num_threads(threads)
-    numba.set_num_threads(min(threads, cores))
+    compiled.use_threads(threads)
     return threads
 
 

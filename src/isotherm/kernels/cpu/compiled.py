@@ -45,3 +45,8 @@ def kernel(function: Function) -> Function:
 def parallel(function: Function) -> Function:
     """Compile a function whose ``prange`` loops are shared among the threads."""
     return cast(Function, numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)(function))
+
+
+def use_threads(wanted: int) -> None:
+    """Set how many threads parallel kernels use, at most what numba started with (NUMBA_NUM_THREADS, or the cores)."""
+    numba.set_num_threads(min(wanted, _config.NUMBA_NUM_THREADS))
