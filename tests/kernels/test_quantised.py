@@ -24,7 +24,9 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
     """Activations as the kernel sees them: groups of 32 rounded to 127 steps of their largest magnitude."""
     groups = x.float().unflatten(1, (-1, 32))
     top = groups.abs().amax(-1, keepdim=True)
-    return torch.where(top > 0, (groups * torch.div(torch.tensor(127.0), top)).round() * (top * (1 / 127)), 0).flatten(1)
+    # Divided as tensors: torch would turn 127 / top into a rounded reciprocal times 127.
+    quants = (groups * torch.div(torch.tensor(127.0), top)).round()
+    return torch.where(top > 0, quants * (top * (1 / 127)), 0).flatten(1)
 
 
 @pytest.mark.parametrize("bits", [4, 8])
