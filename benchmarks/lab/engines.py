@@ -1,7 +1,7 @@
 """How each engine is started, at a number of threads and with OpenMP spinning or not.
 
-Spinning "on" is each OpenMP library's own default, where a thread that waits burns its core for a while;
-"off" makes it sleep. Which is faster depends on how quiet the machine is, so every engine is probed with both.
+Spinning "on" is each engine's own default, where a thread that waits burns its core for a while (ours bounds that
+while); "off" makes it sleep. Which is faster depends on how quiet the machine is, so every engine is probed with both.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from lab.servers import Command, Server
 
 MODEL = "smollm2-135m"
 CONTEXT = 8192
-GOMP_DEFAULT_SPINCOUNT = "300000"
-"""libgomp's own default; given explicitly to ``isotherm serve``, which otherwise turns spinning off."""
 
 SLEEP = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 TCMALLOC = (
@@ -110,8 +108,7 @@ def isotherm(name: str = "Isotherm Q4_1", model: str | Path = MODEL, flags: Sequ
     def server(setting: Setting) -> Server:
         program = [sys.executable, "-m", "isotherm", "serve", model, "--served-model-name", MODEL]
         words = [*program, "--threads", setting.threads, *flags]
-        spin = {"GOMP_SPINCOUNT": GOMP_DEFAULT_SPINCOUNT} if setting.spin else {"GOMP_SPINCOUNT": "0"}
-        return Server(Command(_with_port(words), spin), MODEL)
+        return Server(Command(_with_port(words), {} if setting.spin else SLEEP), MODEL)
 
     return Engine(name, server)
 
