@@ -102,7 +102,11 @@ TABLE: tuple[Setting, ...] = (
         "kv_memory", Size(1 << 20, auto=True), None, "Memory for the KV cache; auto fits it to the machine.", "engine"
     ),
     Setting(
-        "threads", Integer(1, 1024, auto=True), None, "Compute threads; auto measures what is fastest here.", "engine"
+        "threads",
+        Integer(1, 1024, auto=True),
+        None,
+        "Compute threads; auto obeys OMP_NUM_THREADS, else takes the cores.",
+        "engine",
     ),
     Setting(
         "deterministic",
