@@ -146,3 +146,10 @@ def test_nothing_is_shown_where_nothing_is_transferred():
     with pytest.raises(SetupError), transfer(out):
         open_checkpoint("no-such-model")
     assert out.getvalue() == ""
+
+
+def test_offline_may_be_said_in_the_environment(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("ISOTHERM_CACHE", str(tmp_path))
+    monkeypatch.setenv("ISOTHERM_OFFLINE", "true")
+    assert main(["models", "fetch", "smollm2-135m"]) == 2
+    assert "forbids downloading" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from isotherm.base.errors import SetupError
+from isotherm.cli.flags import add_flags, settings_of
 from isotherm.cli.transfer import transfer
 from isotherm.model.catalog import CATALOG, CatalogEntry
 from isotherm.settings.kinds import Size
@@ -27,13 +28,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     for action in (listing, fetching, looking):
         action.add_argument("--json", action="store_true", help="print JSON")
     for action in (fetching, looking):
-        action.add_argument("--offline", action="store_true", help="use what is here, download nothing")
+        add_flags(action, "models")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Do one action; data on stdout, progress on stderr."""
     actions: dict[str, Callable[[argparse.Namespace], None]] = {"list": _list, "fetch": _fetch, "inspect": _inspect}
+    args.offline = settings_of("models", args)["offline"]
     actions[args.action](args)
     return 0
 

@@ -82,7 +82,14 @@ TABLE: tuple[Setting, ...] = (
         "Longest prompt plus answer, in tokens; auto takes the model's own limit.",
         "model",
     ),
-    Setting("offline", Switch(), False, "Fetch nothing: use only models that are already on this machine.", "model"),
+    Setting(
+        "offline",
+        Switch(),
+        False,
+        "Fetch nothing: use only models that are already on this machine.",
+        "model",
+        verbs=("serve", "models"),
+    ),
     Setting(
         "host", Text(placeholder="ADDRESS"), "127.0.0.1", "Address to listen on; 0.0.0.0 opens it to all.", "address"
     ),
