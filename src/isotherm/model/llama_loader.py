@@ -53,7 +53,7 @@ def load_llama(
         layers.append(loader.layer(f"model.layers.{index}."))
         if progress:
             progress(index + 1, config.num_layers)
-    ops = dispatch.select(loader.device, dtype, config.hidden_size, config.head_dim, config.intermediate_size)
+    ops = dispatch.select(loader.device, dtype, config.hidden_size, config.head_dim // 2, config.intermediate_size)
     stack = _stack(layers, config) if ops is not dispatch.REFERENCE else None
     weights = Weights(
         embedding=loader.values("model.embed_tokens.weight"),

@@ -175,7 +175,8 @@ def decode_stack(
     addend = torch.empty_like(x)
     linears = [array for pair in zip(weights.quants, weights.scales, strict=True) for array in pair]
     _stack(
-        as_array(x).reshape(-1), as_array(addend).reshape(-1), as_array(cos), as_array(sin), as_array(slots),
+        as_array(x).reshape(-1), as_array(addend).reshape(-1), as_array(cos).reshape(-1),
+        as_array(sin).reshape(-1), as_array(slots),
         as_array(tables), as_array(lengths), as_array(keys), as_array(values), *linears, weights.attention_norms,
         weights.mlp_norms, weights.bits, weights.heads, np.float32(weights.eps), np.float32(values.shape[4] ** -0.5),
         numba.get_num_threads(),

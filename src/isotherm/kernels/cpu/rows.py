@@ -45,16 +45,26 @@ def silu_mul_row(gate_up: Any, at: int, size: int, out: Any, to: int) -> None:
 
 
 @kernel
-def rotate_head(
-    x: Any, at: int, cos: Any, sin: Any, row: int, size: int, out: Any, to: int, stride: int, pair: int
-) -> None:
-    """Rotate one head of E numbers; runs of ``pair`` results are ``stride`` apart."""
+def rotate_query(x: Any, at: int, cos: Any, sin: Any, row: int, size: int, out: Any, to: int) -> None:
+    """Rotate one head of E numbers, E a multiple of 32."""
     half = size // 2
+    for e in range(0, half, LANES):
+        first, second = load(x, at + e), load(x, at + half + e)
+        c, s = load(cos, row * half + e), load(sin, row * half + e)
+        store(out, to + e, fma(first, c, mul(mul(second, s), splat(np.float32(-1)))))
+        store(out, to + half + e, fma(second, c, mul(first, s)))
+
+
+@kernel
+def rotate_key(x: Any, at: int, cos: Any, sin: Any, row: int, size: int, keys: Any, to: int, pair: int) -> None:
+    """Rotate one head into its place in a block [E/P, 32, P]: runs of P numbers with other positions between them."""
+    half, stride = size // 2, BLOCK_SIZE * pair
+    shift = pair - 1
     for e in range(half):
         first, second = take(x[at + e]), take(x[at + half + e])
-        left, right = e, half + e
-        put(out, to + left // pair * stride + left % pair, first * cos[row, e] - second * sin[row, e])
-        put(out, to + right // pair * stride + right % pair, second * cos[row, e] + first * sin[row, e])
+        c, s = cos[row * half + e], sin[row * half + e]
+        put(keys, to + (e >> shift) * stride + (e & shift), first * c - second * s)
+        put(keys, to + ((half + e) >> shift) * stride + ((half + e) & shift), second * c + first * s)
 
 
 @kernel
@@ -65,12 +75,11 @@ def place_row(
     groups, size, pair = values.shape[1], values.shape[3], values.shape[4]
     flat_keys, flat_values = keys.reshape(-1), values.reshape(-1)
     for head in range(heads):
-        rotate_head(qkv, at + head * size, cos, sin, row, size, query, to + head * size, 1, 1)
+        rotate_query(qkv, at + head * size, cos, sin, row, size, query, to + head * size)
     for head in range(groups):
         base = ((slot // BLOCK_SIZE) * groups + head) * size * BLOCK_SIZE
         offset = slot % BLOCK_SIZE
-        to_key = base + offset * pair
-        rotate_head(qkv, at + (heads + head) * size, cos, sin, row, size, flat_keys, to_key, BLOCK_SIZE * pair, pair)
+        rotate_key(qkv, at + (heads + head) * size, cos, sin, row, size, flat_keys, base + offset * pair, pair)
         source = at + (heads + groups + head) * size
         for e in range(size):
             put(flat_values, base + (offset // pair * size + e) * pair + offset % pair, take(qkv[source + e]))
@@ -123,8 +132,8 @@ def rotate_and_store(
     _place(
         _flat(qkv),
         heads,
-        as_array(cos),
-        as_array(sin),
+        _flat(cos),
+        _flat(sin),
         as_array(slots),
         as_array(k_cache),
         as_array(v_cache),
