@@ -89,7 +89,7 @@ def test_every_file_that_a_page_of_a_room_names_exists():
         page = (ROOT / "docs" / "rooms" / f"{room}.md").read_text(encoding="utf-8")
         for name in re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE):
             for path in re.findall(r"`([\w/*]+(?:\.py|/))`", name):
-                assert list((PACKAGE / room).glob(path)), f"docs/rooms/{room}.md names {path}"
+                assert list((PACKAGE / room).glob(f"**/{path}")), f"docs/rooms/{room}.md names {path}"
 
 
 def test_every_command_is_in_the_readme():
