@@ -75,8 +75,8 @@ COMPARISONS = (
 """Decode: 128 new tokens a request, prompts of 48 to 80 tokens, temperature 0.8, through HTTP."""
 
 
-PROBES = (901, 902)
-"""Added to a comparison's seed for each short run of a probe; pairs use smaller numbers."""
+PROBE = 901
+"""Added to a comparison's seed for the short run of a probe; pairs use smaller numbers."""
 
 
 @dataclass(slots=True)
@@ -87,14 +87,14 @@ class Probe:
     best: dict[tuple[str, str], Setting] = field(default_factory=dict)
 
     def run(self, key: str, engine: Engine, wanted: Sequence[Comparison], tried: Sequence[Setting]) -> None:
-        """Try each setting under every load that ``wanted`` needs, twice; remembers the best of each."""
+        """Try each setting under every load that ``wanted`` needs; remembers the best of each."""
         top: dict[str, float] = {}
         for setting in tried:
             say(f"probe: {engine.name}, {setting}")
             with engine.server(setting) as server:
                 say(f"started in {server.start_seconds:.1f} s")
                 for comparison in wanted:
-                    figure = max(comparison.load(server, comparison.seed + probe, True).value for probe in PROBES)
+                    figure = comparison.load(server, comparison.seed + PROBE, True).value
                     shown = self.figures.setdefault(engine.name, {}).setdefault(str(setting), {})
                     shown[comparison.key] = round(figure, 1)
                     if figure > top.get(comparison.key, 0.0):
@@ -190,6 +190,7 @@ def main() -> int:
     parser.add_argument("--peers", type=Path, default=Path(".peers"), help="folder that install.sh filled [.peers]")
     keys = [comparison.key for comparison in COMPARISONS]
     parser.add_argument("--only", nargs="+", choices=keys, default=keys, metavar="KEY", help=f"of {', '.join(keys)}")
+    parser.add_argument("--threads", type=int, nargs="+", metavar="N", help="numbers of threads to probe [1 and 2]")
     args = parser.parse_args()
     folder = args.peers.resolve()
     installed = versions(folder)
@@ -199,7 +200,7 @@ def main() -> int:
     for key, engine in engines.items():
         needed = [comparison for comparison in wanted if key in (comparison.ours, comparison.peer)]
         if needed:
-            probe.run(key, engine, needed, settings()[-1:] if args.quick else settings())
+            probe.run(key, engine, needed, settings(args.threads)[-1:] if args.quick else settings(args.threads))
     pairs = 1 if args.quick else args.pairs
     with Bench(engines, probe.best) as bench:
         rows = [bench.compare(comparison, pairs, args.quick) for comparison in wanted]

@@ -36,9 +36,9 @@ class Setting:
         return f"{self.threads} thread{'s' * (self.threads > 1)}, spinning {'on' if self.spin else 'off'}"
 
 
-def settings() -> list[Setting]:
-    """1 or 2 threads (1 alone on a machine of one core), spinning on or off."""
-    counts = [1, 2] if len(os.sched_getaffinity(0)) > 1 else [1]
+def settings(threads: Sequence[int] | None = None) -> list[Setting]:
+    """1 or 2 threads (1 alone on a machine of one core) unless others are named, spinning on or off."""
+    counts = threads or ([1, 2] if len(os.sched_getaffinity(0)) > 1 else [1])
     return [Setting(threads, spin) for threads, spin in itertools.product(counts, [True, False])]
 
 

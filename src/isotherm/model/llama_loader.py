@@ -145,7 +145,8 @@ class _Loader:
         sources, bias = [self._tensors[name + ".weight"] for name in names], self._bias(names)
         if self._keep_quantised and quantised.keeps(sources):
             kept = quantised.stack(sources)
-            many = self._dense(quantised.expand(kept, self._dtype), bias)
+            # Never asked for few decode rows, so it needs no fixed blocks: a prefill's shape is its prompt's.
+            many = linear.build(quantised.expand(kept, self._dtype), bias, packed=self._packed)
             return ByRowsLinear(QuantLinear(kept, bias), many, self._few_rows)
         return self._dense(torch.cat([self.values(name + ".weight") for name in names]), bias)
 

@@ -61,9 +61,10 @@ def _run(command: list[str], folder: Path, report: Callable[[int], None]) -> tup
 
 
 def _bytes_below(folder: Path) -> int:
-    """Bytes of all wheels under ``folder``; those that vanish while looking count as nothing."""
+    """Bytes of all wheels under ``folder``; files and folders that vanish while looking count as nothing."""
     total = 0
-    for wheel in folder.rglob("*.whl"):
-        with suppress(FileNotFoundError):
-            total += wheel.stat().st_size
+    for place, _, names in os.walk(folder):  # unlike Path.rglob, not troubled when a folder vanishes under it
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(place) / name).stat().st_size if name.endswith(".whl") else 0
     return total
