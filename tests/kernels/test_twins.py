@@ -79,7 +79,7 @@ def test_attend_decode(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("start", "rows"), [(0, 1), (0, 70), (64, 33), (100, 1), (33, 90)])
+@pytest.mark.parametrize(("start", "rows"), [(0, 1), (0, 70), (1, 1), (3, 9), (31, 1), (64, 33), (100, 1), (33, 90)])
 def test_attend_prefill(dtype: torch.dtype, start: int, rows: int) -> None:
     blocks = torch.randperm(BLOCKS)[: -(-(start + rows) // BLOCK_SIZE)]
     args = (torch.randn(rows, HEADS, SIZE), start, blocks, *caches(dtype), 0.125)

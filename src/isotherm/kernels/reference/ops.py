@@ -56,8 +56,9 @@ def rotate_and_store(
 def gather_kv(blocks: Tensor, length: int, k_cache: Tensor, v_cache: Tensor) -> tuple[Tensor, Tensor]:
     """The first ``length`` positions of the sequence that owns ``blocks``: keys and values [G, length, E]."""
     groups, size = v_cache.shape[1], v_cache.shape[3]
-    keys = k_cache[blocks].permute(1, 0, 3, 2, 4).reshape(groups, -1, size)
-    values = v_cache[blocks].permute(1, 0, 2, 4, 3).reshape(groups, -1, size)
+    # Of one block reshape can be a view with strided numbers, which flash attention takes for neighbours: copy it.
+    keys = k_cache[blocks].permute(1, 0, 3, 2, 4).reshape(groups, -1, size).contiguous()
+    values = v_cache[blocks].permute(1, 0, 2, 4, 3).reshape(groups, -1, size).contiguous()
     return keys[:, :length], values[:, :length]
 
 
