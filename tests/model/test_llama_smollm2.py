@@ -120,10 +120,10 @@ def test_any_chunking_batch_and_reused_prefix_give_the_logits_of_one_forward(
     expected = float32.prefill(float32.sequence(tokens, 600), 600)
     # Random tokens are harder than text: float32 itself is a little more than 1e-4 from float64 here.
     assert (expected - exact).abs().max() < 2e-4
-    for chunk in (512, 77, 1):
-        length = 600 if chunk > 1 else 40
+    # One token at a time every product has another shape: on random tokens 1.4e-4 was measured, rounding alone.
+    for chunk, length, most in ((512, 600, 1e-4), (77, 600, 1e-4), (1, 40, 3e-4)):
         sequence = float32.sequence(tokens[:length], length)
-        assert (float32.prefill(sequence, chunk) - expected[:length]).abs().max() < 1e-4
+        assert (float32.prefill(sequence, chunk) - expected[:length]).abs().max() < most
     first = float32.sequence(tokens[:320], 320)
     float32.prefill(first, 512)
     second = float32.sequence(tokens[:400], 400)
