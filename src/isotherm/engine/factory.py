@@ -25,7 +25,7 @@ from isotherm.engine.text import ModelText
 from isotherm.engine.warm_up import warm_up
 from isotherm.model.checkpoint import Checkpoint, open_checkpoint
 from isotherm.model.llama import Llama
-from isotherm.model.llama_loader import FEW_ROWS, load_llama
+from isotherm.model.llama_loader import load_llama
 
 _MEMORY_INTERVAL = 1.0
 """Seconds between looks at the process's memory, which cost a system call."""
@@ -43,8 +43,8 @@ def build(options: EngineOptions) -> Built:
         dtype=choose_dtype(options.dtype, device),
         max_model_len=max_model_len,
         keep_quantised=options.dtype == "auto",
-        few_rows=max(FEW_ROWS, options.max_num_seqs + 1) if options.deterministic else FEW_ROWS,
         deterministic=options.deterministic,
+        max_decode_rows=options.max_num_seqs,
         device=device,
     )
     pool, max_cached = _pool(model, options, max_model_len), None
@@ -60,6 +60,7 @@ def build(options: EngineOptions) -> Built:
         max_queue=options.max_queue,
         vocab_size=checkpoint.config.vocab_size,
         deterministic=options.deterministic,
+        independent_rows=model.independent_rows,
     )
     engine = Engine(
         runner,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from isotherm.base.block import BLOCK_SIZE
 
 PREFILL_CHUNK = 512
-"""Tokens that one step computes at most, and the grid of deterministic prefill; a multiple of BLOCK_SIZE."""
+"""Tokens that one step computes at most, and the grid of fixed prefill chunks; a multiple of BLOCK_SIZE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,10 @@ class EngineOptions:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a built engine can take. ``max_model_len`` and ``pool_tokens`` are tokens of prompt and answer."""
+    """What a built engine can take. ``max_model_len`` and ``pool_tokens`` are tokens of prompt and answer.
+
+    ``independent_rows``: prompts are computed to the same bits whatever shares their forward and however they are cut.
+    """
 
     max_model_len: int
     pool_tokens: int
@@ -41,6 +44,7 @@ class Limits:
     max_queue: int
     vocab_size: int
     deterministic: bool = False
+    independent_rows: bool = False
     block_size: int = BLOCK_SIZE
     prefill_chunk: int = PREFILL_CHUNK
 

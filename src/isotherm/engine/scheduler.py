@@ -21,10 +21,10 @@ class Scheduler:
     except for sequences that were preempted. When blocks run out the latest arrival gives up its
     blocks and waits at the front of the queue, so the oldest sequence always advances.
 
-    In deterministic mode the shape of every forward that computes a sequence's KV depends on the
-    sequence alone: a prefill chunk is a forward of its own on a fixed grid, prefix hits end on
-    that grid, only whole chunks are shared, and after a preemption answer tokens are replayed one
-    a step instead of being prefilled.
+    In deterministic mode prompts and decode rows have forwards of their own, and after a preemption answer tokens are
+    replayed one a step instead of being prefilled. Unless the kernels compute rows independently, the shape of every
+    prefill forward must then depend on its sequence alone: a chunk is a forward of its own on a fixed grid, prefix
+    hits end on that grid, and only whole chunks are shared.
     """
 
     def __init__(self, blocks: BlockManager, limits: Limits) -> None:
@@ -37,7 +37,8 @@ class Scheduler:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self._arrivals = 0
-        self._unit = limits.prefill_chunk if limits.deterministic else limits.block_size
+        self._fixed_chunks = limits.deterministic and not limits.independent_rows
+        self._unit = limits.prefill_chunk if self._fixed_chunks else limits.block_size
         """Prefixes are shared in multiples of this many tokens."""
 
     def add(self, sequence: Sequence) -> None:
@@ -57,9 +58,10 @@ class Scheduler:
         decode = list(self._decode())
         budget = self.limits.prefill_chunk
         if self.limits.deterministic:
-            # Chunks are whole, so they do not share the budget with decode rows, or none might ever fit.
-            forwards = [[segment] for segment in self._prefill(budget)]
-            return Plan([*forwards, decode] if decode else forwards)
+            # Decode rows take nothing of the budget, or no fixed chunk might ever fit.
+            prefill = list(self._prefill(budget))
+            forwards = [[segment] for segment in prefill] if self._fixed_chunks else [prefill]
+            return Plan([forward for forward in (*forwards, decode) if forward])
         prefill = list(self._prefill(budget - len(decode)))
         return Plan([prefill + decode] if prefill or decode else [])
 
@@ -133,7 +135,7 @@ class Scheduler:
 
     def _chunk_length(self, sequence: Sequence, budget: int) -> int:
         left = sequence.prefill_end - sequence.computed
-        if self.limits.deterministic:
+        if self._fixed_chunks:
             chunk = self.limits.prefill_chunk
             length = min(left, chunk - sequence.computed % chunk)
             return length if length <= budget else 0
@@ -187,10 +189,10 @@ class Scheduler:
 
     def _shareable(self, sequence: Sequence) -> int:
         """How many leading blocks hold KV that later prompts may reuse."""
-        if self.limits.deterministic:
-            whole_chunks = min(sequence.computed, sequence.prompt_length) // self._unit
-            return whole_chunks * (self._unit // self.limits.block_size)
-        return sequence.computed // self.limits.block_size
+        if not self.limits.deterministic:
+            return sequence.computed // self.limits.block_size
+        whole_units = min(sequence.computed, sequence.prompt_length) // self._unit
+        return whole_units * (self._unit // self.limits.block_size)
 
     def _share_next(self, sequence: Sequence) -> None:
         index, size = sequence.shared, self.limits.block_size

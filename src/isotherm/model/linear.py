@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from isotherm.kernels.cpu.quant_matmul import QuantWeight
+    from isotherm.kernels.cpu.tiled_weight import TiledWeight
 
 
 class Linear(Protocol):
@@ -71,33 +71,23 @@ class FixedRowsLinear:
 FIXED_ROWS = 16
 
 
-class QuantLinear:
-    """Weights kept in 4 or 8 bits with scales, activations rounded to 8 bits: reads least memory, wins for few rows."""
+class TiledLinear:
+    """Weights as they are kept, in tiles of 4, 8 or 16 bits: reads least memory.
 
-    name = "quantised"
+    With ``unit``, ``few_rows`` rows or more are multiplied on the matrix unit.
+    """
 
-    def __init__(self, weight: QuantWeight, bias: Tensor | None) -> None:
-        from isotherm.kernels.cpu.quant_matmul import matmul  # noqa: PLC0415 (numba loads only where it is used)
+    def __init__(self, weight: TiledWeight, unit: bool, few_rows: int) -> None:
+        from isotherm.kernels.cpu.matmul import matmul  # noqa: PLC0415 (numba loads only where it is used)
 
-        self.weight, self.bias, self._matmul = weight, bias, matmul
-
-    def __call__(self, x: Tensor) -> Tensor:
-        out = self._matmul(x, self.weight)
-        return out if self.bias is None else out + self.bias
-
-
-class ByRowsLinear:
-    """One layer in two forms: ``few`` below ``few_rows`` rows, where memory is the limit, ``many`` from there on."""
-
-    def __init__(self, few: QuantLinear, many: Linear, few_rows: int) -> None:
-        self.few, self.many, self._few_rows = few, many, few_rows
+        self.weight, self._unit, self._few_rows, self._matmul = weight, unit, few_rows, matmul
 
     @property
     def name(self) -> str:
-        return f"{self.few.name} and {self.many.name}"
+        return f"{self.weight.bits}-bit"
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.few(x) if x.shape[0] < self._few_rows else self.many(x)
+        return self._matmul(x, self.weight, matrix_unit=self._unit and x.shape[0] >= self._few_rows)
 
 
 PACKED_FOR_ROWS = 32

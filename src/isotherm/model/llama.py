@@ -20,7 +20,7 @@ from isotherm.model.config import LlamaConfig
 from isotherm.model.linear import Linear
 
 if TYPE_CHECKING:
-    from isotherm.kernels.cpu.decode_stack import StackWeights
+    from isotherm.model.stack import Stack
 
 KV = tuple[Tensor, Tensor]
 """Keys and values of all layers, the layer as first axis; see ``kernels.reference.ops`` for what a layer's are."""
@@ -42,7 +42,7 @@ class Layer:
 class Weights:
     """``embedding`` [V, C] in the model's dtype, ``cos`` and ``sin`` float32 [context, E/2].
 
-    ``stack`` is there when a whole decode step can run in one compiled call.
+    ``stack`` runs whole forwards in one compiled call, where it can; ``layers`` is empty where it runs all of them.
     """
 
     embedding: Tensor
@@ -51,7 +51,7 @@ class Weights:
     head: Linear
     cos: Tensor
     sin: Tensor
-    stack: StackWeights | None = None
+    stack: Stack | None = None
 
 
 class Llama:
@@ -63,12 +63,10 @@ class Llama:
         weights: Weights,
         ops: Ops,
         dtype: torch.dtype,
-        few_rows: int,
         communicator: Communicator,
     ) -> None:
         self.config, self.weights, self.ops, self.dtype = config, weights, ops, dtype
         self.communicator = communicator
-        self._few_rows = few_rows
         self._scale = config.head_dim**-0.5
 
     @property
@@ -76,11 +74,17 @@ class Llama:
         return self.weights.embedding.device
 
     @property
+    def independent_rows(self) -> bool:
+        """Whether a prompt's results are the same bits whatever shares its forward and however it was cut."""
+        return self.weights.stack is not None and self.weights.stack.unit
+
+    @property
     def kernels(self) -> str:
-        """What computes: the operations, the linear layers, and whether a decode step is one call."""
-        linear = self.weights.layers[0].qkv.name
-        decode = ", one-call quantised decode" if self.weights.stack else ""
-        return f"{self.ops.name}, {linear} linear layers{decode}"
+        """What computes: the operations, the linear layers of the head, and whether a forward is one call."""
+        stack = self.weights.stack
+        one_call = f", {stack.name}" if stack else ""
+        layers = f", {self.weights.layers[0].qkv.name} linear layers" if self.weights.layers else ""
+        return f"{self.ops.name}{layers}, {self.weights.head.name} head{one_call}"
 
     def kv_block_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of one block's keys and values, which the cache allocates for every layer."""
@@ -96,18 +100,17 @@ class Llama:
             return torch.empty((0, self.config.vocab_size), device=self.device)
         x, addend = self._layers(batch, kv)
         if batch.logit_rows is not None:
-            x, addend = x[batch.logit_rows], addend[batch.logit_rows]
+            x, addend = x[batch.logit_rows], None if addend is None else addend[batch.logit_rows]
         return weights.head(self.ops.add_rms_norm(x, addend, weights.norm, eps, self.dtype)).float()
 
-    def _layers(self, batch: Batch, kv: KV) -> tuple[Tensor, Tensor]:
-        """The residual stream after all layers, and the last sublayer's output, still to be added: [T, C] each."""
+    def _layers(self, batch: Batch, kv: KV) -> tuple[Tensor, Tensor | None]:
+        """The residual stream after all layers, and the last sublayer's output if still to be added: [T, C] each."""
         weights, ops, eps = self.weights, self.ops, self.config.rms_norm_eps
         x = F.embedding(batch.token_ids, weights.embedding).float()
         cos, sin = weights.cos[batch.positions], weights.sin[batch.positions]
-        if weights.stack is not None and not batch.prefill and x.shape[0] < self._few_rows:
-            from isotherm.kernels.cpu.decode_stack import decode_stack  # noqa: PLC0415 (numba loads where it is used)
-
-            return x, decode_stack(x, cos, sin, batch.slots, batch.tables, batch.lengths, *kv, weights.stack)
+        if weights.stack is not None and weights.stack.takes(batch):
+            weights.stack.run(x, cos, sin, batch, *kv)
+            return x, None
         addend: Tensor | None = None
         for layer, keys, values in zip(weights.layers, *kv, strict=True):
             hidden = ops.add_rms_norm(x, addend, layer.attention_norm, eps, self.dtype)
@@ -115,7 +118,6 @@ class Llama:
             addend = self.communicator.all_reduce(layer.output(attended))
             hidden = ops.add_rms_norm(x, addend, layer.mlp_norm, eps, self.dtype)
             addend = self.communicator.all_reduce(layer.down(ops.silu_mul(layer.gate_up(hidden))))
-        assert addend is not None, "a network has layers"
         return x, addend
 
     def _attend(self, qkv: Tensor, cos: Tensor, sin: Tensor, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.kernels.cpu.quant_matmul import QuantWeight, expand, pack
+from isotherm.kernels.cpu.tiled_weight import TiledWeight, expand, fits, pack
 from isotherm.model.tensors import TensorSource
 
 BITS = {"Q4_0": 4, "Q4_1": 4, "Q8_0": 8}
@@ -21,10 +21,11 @@ Parts = tuple[NDArray[np.uint8], NDArray[np.float16], NDArray[np.float16]]
 def keeps(sources: Sequence[TensorSource]) -> bool:
     """Whether these layers, stacked, can be kept quantised: one kind that maps, and whole tiles of outputs."""
     kinds = {source.kind for source in sources}
-    return len(kinds) == 1 and kinds <= BITS.keys() and sum(source.shape[0] for source in sources) % 16 == 0
+    outputs, inputs = sum(source.shape[0] for source in sources), sources[0].shape[1]
+    return len(kinds) == 1 and kinds <= BITS.keys() and fits(outputs, inputs)
 
 
-def stack(sources: Sequence[TensorSource]) -> QuantWeight:
+def stack(sources: Sequence[TensorSource]) -> TiledWeight:
     """Layers that read the same input as one packed weight; ``keeps(sources)`` must hold."""
     parts = [_unpack(source) for source in sources]
     quants, scale, offset = (np.concatenate(part) for part in zip(*parts, strict=True))

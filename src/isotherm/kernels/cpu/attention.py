@@ -18,7 +18,20 @@ from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.bits import exp
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.pairs import PAIR, dot, pack
-from isotherm.kernels.cpu.vector import LANES, add, load, mul, splat, store
+from isotherm.kernels.cpu.vector import (
+    LANES,
+    add,
+    ask,
+    exponential,
+    highest,
+    keep,
+    load,
+    maximum,
+    mul,
+    splat,
+    store,
+    total,
+)
 
 assert BLOCK_SIZE == 2 * LANES, "the score loop below holds a block in two registers"
 
@@ -55,29 +68,28 @@ def _accumulate(shares: Any, values: Any, base: int, size: int, carry: float, su
 
 
 @kernel
-def _softmax(scores: Any, count: int, highest: Any) -> tuple[Any, Any]:
-    """Turn scores into exp(score - top), zero past ``count``; returns the new top and the sum."""
-    top = highest
-    for j in range(count):
-        top = max(top, scores[j])
-    for j in range(BLOCK_SIZE):
-        scores[j] = exp(scores[j] - top)
-    for j in range(count, BLOCK_SIZE):
-        scores[j] = np.float32(0)
-    part = np.float32(0)
-    for j in range(BLOCK_SIZE):
-        part += scores[j]
-    return top, part
+def _softmax(scores: Any, count: int, highest_so_far: Any) -> tuple[Any, Any]:
+    """Turn 32 scores into exp(score - top), zero from ``count`` on; returns the new top and the sum."""
+    zero, lowest = splat(np.float32(0)), splat(np.float32(-3.0e38))
+    first, second = load(scores, 0), load(scores, LANES)
+    top = highest(maximum(keep(first, count, lowest), maximum(keep(second, count - LANES, lowest), splat(highest_so_far))))
+    offset = splat(-top)
+    first = keep(exponential(add(first, offset)), count, zero)
+    second = keep(exponential(add(second, offset)), count - LANES, zero)
+    store(scores, 0, first)
+    store(scores, LANES, second)
+    return top, total(add(first, second))
 
 
 @kernel
 def attend_head(
-    query: Any, at: int, packed: Any, keys: Any, values: Any, table: Any, length: int, head: int, scale: float,
-    out: Any, scratch: Any,
+    query: Any, at: int, packed: Any, keys: Any, values: Any, table: Any, length: int, head: int, fresh: bool,
+    scale: float, out: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """One query head (``query[at : at + E]``) over ``length`` positions of key/value head ``head``.
 
-    ``scratch`` float32 and ``packed`` (the cache's kind) hold 32 + E numbers each; the result is ``out[at : at + E]``.
+    ``fresh`` says that no other head of the group has just read these keys and values: the next block is then asked
+    for while one is computed. ``scratch`` float32 and ``packed`` (the cache's kind) hold 32 + E numbers each; the result is ``out[at : at + E]``.
     Positions past the length in the last block are whatever lies there: their scores are discarded, but a NaN in their
     values would not be, so the cache must start finite (see ``cache.pool``).
     """
@@ -87,15 +99,20 @@ def attend_head(
     pack(query, at, size, packed_query)
     for e in range(0, size, LANES):
         store(sums, e, splat(np.float32(0)))
-    highest, mass = np.float32(-3.0e38), np.float32(0)
+    peak, mass = np.float32(-3.0e38), np.float32(0)
     flat_keys, flat_values = keys.reshape(-1), values.reshape(-1)
-    for index in range((length + BLOCK_SIZE - 1) // BLOCK_SIZE):
+    blocks = (length + BLOCK_SIZE - 1) // BLOCK_SIZE
+    for index in range(blocks):
         base = (np.int64(table[index]) * heads + head) * (size * BLOCK_SIZE)
+        if fresh and index + 1 < blocks:
+            ahead = (np.int64(table[index + 1]) * heads + head) * (size * BLOCK_SIZE)
+            ask(flat_keys, ahead, size * BLOCK_SIZE)
+            ask(flat_values, ahead, size * BLOCK_SIZE)
         _scores(packed_query, 0, flat_keys, base, size, scale, scores)
-        top, part = _softmax(scores, min(BLOCK_SIZE, length - index * BLOCK_SIZE), highest)
+        top, part = _softmax(scores, min(BLOCK_SIZE, length - index * BLOCK_SIZE), peak)
         pack(scores, 0, BLOCK_SIZE, shares)
-        carry = exp(highest - top)
-        highest, mass = top, mass * carry + part
+        carry = exp(peak - top)
+        peak, mass = top, mass * carry + part
         _accumulate(shares, flat_values, base, size, carry, sums)
     share = splat(np.float32(1) / mass)
     for e in range(0, size, LANES):
@@ -120,15 +137,16 @@ def attend_share(
             for head in range(item % groups * group, (item % groups + 1) * group):
                 attend_head(
                     query, (row * heads + head) * size, packed, keys, values, tables[row], lengths[row], head // group,
-                    scale, out, scratch,
+                    head % group == 0, scale, out, scratch,
                 )  # fmt: skip
     else:
         pairs = lengths.size * heads
         for pair in range(pairs * thread // threads, pairs * (thread + 1) // threads):
             row, head = pair // heads, pair % heads
             attend_head(
-                query, pair * size, packed, keys, values, tables[row], lengths[row], head // group, scale, out, scratch
-            )
+                query, pair * size, packed, keys, values, tables[row], lengths[row], head // group,
+                head % group == 0, scale, out, scratch,
+            )  # fmt: skip
 
 
 @parallel

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import overload
 
 from isotherm.kernels.cpu.compiled import intrinsic, kernel
-from isotherm.kernels.cpu.values import put
-from isotherm.kernels.cpu.vector import FLOATS, INTS, LANES, element, fma_ir, lanes, spread
+from isotherm.kernels.cpu.values import put, take
+from isotherm.kernels.cpu.vector import (
+    BFLOAT,
+    FLOATS,
+    INTS,
+    LANES,
+    element,
+    fma_ir,
+    has_pair_products,
+    lanes,
+    spread,
+)
 
 _I32 = ir.IntType(32)
-
-
-class _BFloat(ir.Type):
-    """LLVM's bfloat, which llvmlite does not name."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
-_PAIRS = ir.VectorType(_BFloat(), 2 * LANES)
-
-
-def has_pair_products() -> bool:
-    """Whether this CPU multiplies bfloat16 pairs and sums them in float32 on 512-bit vectors."""
-    return bool(llvm.get_host_cpu_features().get("avx512bf16"))
+_PAIRS = ir.VectorType(BFLOAT, 2 * LANES)
 
 
 def PAIR(cache: Any) -> int:
@@ -52,9 +41,24 @@ def _pair(cache: Any) -> Any:
 
 @kernel
 def pack(x: Any, at: int, size: int, out: Any) -> None:
-    """Copy float32 numbers to the cache's kind, rounding to bfloat16 where it is that."""
+    """Copy float32 or bfloat16 numbers to the kind of ``out``, rounding where that is bfloat16."""
     for i in range(size):
-        put(out, i, x[at + i])
+        put(out, i, take(x[at + i]))
+
+
+def pair_product(builder: Any, left: Any, right: Any, sums: Any) -> Any:
+    """Emit sums + the two products of bfloat16 pairs in each of sixteen lanes."""
+    if has_pair_products():
+        kind = ir.FunctionType(FLOATS, [FLOATS, _PAIRS, _PAIRS])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512bf16.dpbf16ps.512")
+        return builder.call(function, [sums, builder.bitcast(left, _PAIRS), builder.bitcast(right, _PAIRS)])
+    sixteen, high = ir.Constant(INTS, [16] * LANES), ir.Constant(INTS, [0xFFFF0000] * LANES)
+    for first, second in (
+        (builder.shl(left, sixteen), builder.shl(right, sixteen)),
+        (builder.and_(left, high), builder.and_(right, high)),
+    ):
+        sums = fma_ir(builder, builder.bitcast(first, FLOATS), builder.bitcast(second, FLOATS), sums)
+    return sums
 
 
 @intrinsic
@@ -64,7 +68,6 @@ def dot(typing_context: Any, scalars: Any, index: Any, array: Any, offset: Any, 
     With pairs, lane i gains scalars[2 index] * array[offset + 2 i] + scalars[2 index + 1] * array[offset + 2 i + 1].
     """
     paired = array.dtype == types.uint16
-    fast = paired and has_pair_products()
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         source = element(context, builder, signature.args[2], args[2], args[3])
@@ -76,18 +79,6 @@ def dot(typing_context: Any, scalars: Any, index: Any, array: Any, offset: Any, 
         word = builder.load(builder.gep(builder.bitcast(start, _I32.as_pointer()), [args[1]]), align=2)
         left = spread(builder, word, INTS)
         right = builder.load(builder.bitcast(source, INTS.as_pointer()), align=2)
-        if fast:
-            kind = ir.FunctionType(FLOATS, [FLOATS, _PAIRS, _PAIRS])
-            name = "llvm.x86.avx512bf16.dpbf16ps.512"
-            function = cgutils.get_or_insert_function(builder.module, kind, name)
-            return builder.call(function, [args[4], builder.bitcast(left, _PAIRS), builder.bitcast(right, _PAIRS)])
-        sixteen, high = ir.Constant(INTS, [16] * LANES), ir.Constant(INTS, [0xFFFF0000] * LANES)
-        sums = args[4]
-        for first, second in (
-            (builder.shl(left, sixteen), builder.shl(right, sixteen)),
-            (builder.and_(left, high), builder.and_(right, high)),
-        ):
-            sums = fma_ir(builder, builder.bitcast(first, FLOATS), builder.bitcast(second, FLOATS), sums)
-        return sums
+        return pair_product(builder, left, right, args[4])
 
     return lanes(scalars, types.intp, array, types.intp, sums), generate

@@ -5,9 +5,9 @@ Activations: groups of 32 share a scale, x = e q, q int8 (as llama.cpp does for 
 
     sum over a group of w x  =  d e (sum of u q)  +  m (e sum of q)
 
-where the first sum is exact integer arithmetic and the last factor is one number a group. The kernel is emitted for
-a fixed number of activation rows, whose sums stay in registers; each row's operations are the same whatever that
-number is, so a row's result does not depend on its company.
+where the first sum is exact integer arithmetic and the last factor is one number a group. Rows
+are taken in runs whose sums stay in registers; each row's operations are the same whatever its run, so a row's result
+does not depend on its company.
 
 A tile holds sixteen outputs. Of a group it has 32 bytes a lane (8 bits) or 16 (4 bits): vector j, 64 bytes, has inputs
 4 j to 4 j + 3 of every lane; with 4 bits the low halves are inputs 4 j and up, the high ones 16 + 4 j and up.
@@ -24,6 +24,8 @@ from numba import types
 from numba.core import cgutils
 
 from isotherm.kernels.cpu.compiled import intrinsic
+from isotherm.kernels.cpu.vector import in_runs
+from isotherm.kernels.cpu.vector import prefetch as prefetch_line
 
 LANES = 16
 GROUP = 32
@@ -88,7 +90,8 @@ def _load(builder: Any, pointer: Any, offset: int, kind: Any, align: int) -> Any
     return builder.load(builder.bitcast(moved, kind.as_pointer()), align=align)
 
 
-def _scale_pair(builder: Any, pointer: Any) -> tuple[Any, Any]:
+def scale_pair(builder: Any, pointer: Any) -> tuple[Any, Any]:
+    """A group's sixteen scales and sixteen offsets, as float32."""
     scale = builder.fpext(_load(builder, pointer, 0, _HALVES, 2), _FLOATS)
     return scale, builder.fpext(_load(builder, pointer, 2 * LANES, _HALVES, 2), _FLOATS)
 
@@ -98,48 +101,39 @@ def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     return builder.bitcast(context.make_array(kind)(context, builder, array).data, _I8.as_pointer())
 
 
-def make_tile(rows: int, bits: int) -> Callable[..., None]:
-    """Compile-time kernel of ``rows`` activation rows against one tile of ``bits``-bit weights.
+def make_tile(bits: int) -> Callable[..., None]:
+    """Compile-time kernel of activation rows against one tile of ``bits``-bit weights.
 
-    Called as ``tile(weights, w_at, scales, s_at, quants, q_at, stride, factors, f_at, groups, out, o_at, width)``:
-    weights uint8 from byte ``w_at``; scales uint16 (float16 bits: 16 d, then 16 m, for every group) from element
-    ``s_at``; quants int8 rows ``stride`` apart from ``q_at``; factors float32 (e, then e * sum of q, for every group,
-    ``stride // 16`` a row) from ``f_at``; out float32 rows ``width`` apart from ``o_at``.
+    Called as ``tile(weights, w_at, scales, s_at, quants, factors, rows, inputs, out, o_at, width)``: weights uint8
+    from byte ``w_at``; scales uint16 (float16 bits: 16 d, then 16 m, for every group) from element ``s_at``; quants
+    int8 [rows, inputs]; factors float32 (e, then e * sum of q, for every group) [rows, inputs / 16]; out float32 from
+    element ``o_at``, rows ``width`` apart.
     """
     fast = vnni()
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        arrays = {i: _data(context, builder, signature.args[i], args[i]) for i in (0, 2, 4, 7, 10)}
-        stride, groups, width = args[6], args[9], args[12]
+        arrays = {i: _data(context, builder, signature.args[i], args[i]) for i in (0, 2, 4, 5, 8)}
+        rows, inputs, width = args[6], args[7], args[10]
         weights = builder.gep(arrays[0], [args[1]])
-        scales = builder.gep(arrays[2], [builder.shl(args[3], ir.Constant(_I64, 1))])
-        quants = builder.gep(arrays[4], [args[5]])
-        factors = builder.gep(arrays[7], [builder.shl(args[8], ir.Constant(_I64, 2))])
-        sums = [cgutils.alloca_once_value(builder, ir.Constant(_FLOATS, [0.0] * LANES)) for _ in range(rows)]
-        with cgutils.for_range(builder, groups) as loop:
-            at = loop.index
-            group = builder.gep(weights, [builder.mul(at, _int(LANES * GROUP * bits // 8))])
-            pair = builder.gep(scales, [builder.mul(at, _int(4 * LANES))])
-            _prefetch(builder, group, LANES * GROUP * bits // 8, AHEAD)
-            _prefetch(builder, pair, 4 * LANES, AHEAD_SCALES)
-            vectors = _weights(builder, group, bits)
-            scale, offset = _scale_pair(builder, pair)
-            for row in range(rows):
-                base = builder.add(builder.mul(stride, _int(row)), builder.mul(at, _int(GROUP)))
-                # A row's factors are two float32 for 32 inputs: a quarter of its int8 bytes.
-                factor = builder.gep(factors, [builder.lshr(base, _int(2))])
-                total = ir.Constant(_INTS, [0] * LANES)
-                for j, vector in enumerate(vectors):
-                    four = _load(builder, builder.gep(quants, [base]), 4 * j, _I32, 1)
-                    total = _dot(builder, total, vector, _splat(builder, four, _INTS), fast)
-                e = _splat(builder, _load(builder, factor, 0, _F32, 4), _FLOATS)
-                s = _splat(builder, _load(builder, factor, 4, _F32, 4), _FLOATS)
-                so_far = _fma(builder, builder.sitofp(total, _FLOATS), builder.fmul(scale, e), builder.load(sums[row]))
-                builder.store(_fma(builder, offset, s, so_far), sums[row])
-        for row in range(rows):
-            at = builder.add(args[11], builder.mul(width, _int(row)))
-            pointer = builder.gep(arrays[10], [builder.shl(at, _int(2))])
-            builder.store(builder.load(sums[row]), builder.bitcast(pointer, _FLOATS.as_pointer()), align=4)
+        scales = builder.gep(arrays[2], [builder.shl(args[3], _int(1))])
+        groups = builder.lshr(inputs, _int(5))
+
+        def run(count: int, first: Any) -> None:
+            sums = [cgutils.alloca_once(builder, _FLOATS) for _ in range(count)]
+            for place in sums:
+                builder.store(ir.Constant(_FLOATS, [0.0] * LANES), place)
+            quants = builder.gep(arrays[4], [builder.mul(first, inputs)])
+            factors = builder.gep(arrays[5], [builder.lshr(builder.mul(first, inputs), _int(2))])
+            with cgutils.for_range(builder, groups) as loop:
+                group = builder.gep(weights, [builder.mul(loop.index, _int(LANES * GROUP * bits // 8))])
+                pair = builder.gep(scales, [builder.mul(loop.index, _int(4 * LANES))])
+                _group(builder, bits, fast, group, pair, quants, factors, inputs, loop.index, sums)
+            for row, place in enumerate(sums):
+                at = builder.add(args[9], builder.mul(width, builder.add(first, _int(row))))
+                pointer = builder.gep(arrays[8], [builder.shl(at, _int(2))])
+                builder.store(builder.load(place), builder.bitcast(pointer, _FLOATS.as_pointer()), align=4)
+
+        in_runs(builder, rows, run)
         return context.get_dummy_value()
 
     @intrinsic
@@ -150,28 +144,45 @@ def make_tile(rows: int, bits: int) -> Callable[..., None]:
         scales: Any,
         s_at: Any,
         quants: Any,
-        q_at: Any,
-        stride: Any,
         factors: Any,
-        f_at: Any,
-        groups: Any,
+        rows: Any,
+        inputs: Any,
         out: Any,
         o_at: Any,
         width: Any,
     ) -> Any:
         i = types.int64
-        return types.void(weights, i, scales, i, quants, i, i, factors, i, i, out, i, i), generate
+        return types.void(weights, i, scales, i, quants, factors, i, i, out, i, i), generate
 
     return tile
 
 
-def _prefetch(builder: Any, pointer: Any, size: int, ahead: int) -> None:
+def _group(
+    builder: Any, bits: int, fast: bool, group: Any, pair: Any, quants: Any, factors: Any, inputs: Any, at: Any, sums: Any
+) -> None:  # fmt: skip
+    """One group of 32 inputs: as many rows as there are ``sums`` against the tile's weights."""
+    prefetch(builder, group, LANES * GROUP * bits // 8, AHEAD)
+    prefetch(builder, pair, 4 * LANES, AHEAD_SCALES)
+    vectors = _weights(builder, group, bits)
+    scale, offset = scale_pair(builder, pair)
+    for row, place in enumerate(sums):
+        base = builder.add(builder.mul(inputs, _int(row)), builder.mul(at, _int(GROUP)))
+        # A row's factors are two float32 for 32 inputs: a quarter of its int8 bytes.
+        factor = builder.gep(factors, [builder.lshr(base, _int(2))])
+        total = ir.Constant(_INTS, [0] * LANES)
+        for j, vector in enumerate(vectors):
+            four = _load(builder, builder.gep(quants, [base]), 4 * j, _I32, 1)
+            total = _dot(builder, total, vector, _splat(builder, four, _INTS), fast)
+        e = _splat(builder, _load(builder, factor, 0, _F32, 4), _FLOATS)
+        s = _splat(builder, _load(builder, factor, 4, _F32, 4), _FLOATS)
+        so_far = _fma(builder, builder.sitofp(total, _FLOATS), builder.fmul(scale, e), builder.load(place))
+        builder.store(_fma(builder, offset, s, so_far), place)
+
+
+def prefetch(builder: Any, pointer: Any, size: int, ahead: int) -> None:
+    """Ask for ``size`` bytes that lie ``ahead`` bytes after a pointer."""
     for offset in range(0, size, LINE):
-        moved = builder.gep(pointer, [_int(ahead + offset)])
-        signature = ir.FunctionType(ir.VoidType(), [moved.type, _I32, _I32, _I32])
-        name = "llvm.prefetch.p0i8"
-        flags = [ir.Constant(_I32, flag) for flag in (0, 2, 1)]
-        builder.call(cgutils.get_or_insert_function(builder.module, signature, name), [moved, *flags])
+        prefetch_line(builder, builder.gep(pointer, [_int(ahead + offset)]))
 
 
 def _int(value: int) -> ir.Constant:

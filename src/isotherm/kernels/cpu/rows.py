@@ -12,7 +12,7 @@ from torch import Tensor
 from isotherm.base.block import BLOCK_SIZE
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.compiled import kernel, parallel
-from isotherm.kernels.cpu.values import put, take
+from isotherm.kernels.cpu.scattered import scatter, weave
 from isotherm.kernels.cpu.vector import LANES, add, fma, load, mul, sigmoid, splat, store, total
 
 
@@ -45,44 +45,40 @@ def silu_mul_row(gate_up: Any, at: int, size: int, out: Any, to: int) -> None:
 
 
 @kernel
-def rotate_query(x: Any, at: int, cos: Any, sin: Any, row: int, size: int, out: Any, to: int) -> None:
-    """Rotate one head of E numbers, E a multiple of 32."""
+def rotate(x: Any, at: int, cos: Any, sin: Any, row: int, size: int, e: int) -> tuple[Any, Any]:
+    """Sixteen numbers of a head's first half from ``e`` on, rotated with their partners in the second."""
     half = size // 2
-    for e in range(0, half, LANES):
-        first, second = load(x, at + e), load(x, at + half + e)
-        c, s = load(cos, row * half + e), load(sin, row * half + e)
-        store(out, to + e, fma(first, c, mul(mul(second, s), splat(np.float32(-1)))))
-        store(out, to + half + e, fma(second, c, mul(first, s)))
-
-
-@kernel
-def rotate_key(x: Any, at: int, cos: Any, sin: Any, row: int, size: int, keys: Any, to: int, pair: int) -> None:
-    """Rotate one head into its place in a block [E/P, 32, P]: runs of P numbers with other positions between them."""
-    half, stride = size // 2, BLOCK_SIZE * pair
-    shift = pair - 1
-    for e in range(half):
-        first, second = take(x[at + e]), take(x[at + half + e])
-        c, s = cos[row * half + e], sin[row * half + e]
-        put(keys, to + (e >> shift) * stride + (e & shift), first * c - second * s)
-        put(keys, to + ((half + e) >> shift) * stride + ((half + e) & shift), second * c + first * s)
+    first, second = load(x, at + e), load(x, at + half + e)
+    c, s = load(cos, row * half + e), load(sin, row * half + e)
+    return fma(first, c, mul(mul(second, s), splat(np.float32(-1)))), fma(second, c, mul(first, s))
 
 
 @kernel
 def place_row(
     qkv: Any, at: int, heads: int, cos: Any, sin: Any, row: int, slot: int, keys: Any, values: Any, query: Any, to: int
 ) -> None:
-    """Rotate a row's queries into ``query[to :]``, and its keys and values into their slot of the cache."""
+    """Rotate a row's queries into ``query[to :]``, and its keys and values into their slot of the cache.
+
+    E is a multiple of 32. In a block keys are [E/P, 32, P] and values [32/P, E, P].
+    """
     groups, size, pair = values.shape[1], values.shape[3], values.shape[4]
     flat_keys, flat_values = keys.reshape(-1), values.reshape(-1)
+    half, offset = size // 2, slot % BLOCK_SIZE
     for head in range(heads):
-        rotate_query(qkv, at + head * size, cos, sin, row, size, query, to + head * size)
+        for e in range(0, half, LANES):
+            first, second = rotate(qkv, at + head * size, cos, sin, row, size, e)
+            store(query, to + head * size + e, first)
+            store(query, to + head * size + half + e, second)
     for head in range(groups):
         base = ((slot // BLOCK_SIZE) * groups + head) * size * BLOCK_SIZE
-        offset = slot % BLOCK_SIZE
-        rotate_key(qkv, at + (heads + head) * size, cos, sin, row, size, flat_keys, base + offset * pair, pair)
+        for e in range(0, half, LANES):
+            first, second = rotate(qkv, at + (heads + head) * size, cos, sin, row, size, e)
+            scatter(flat_keys, base + e * BLOCK_SIZE + offset * pair, BLOCK_SIZE * pair, first)
+            scatter(flat_keys, base + (half + e) * BLOCK_SIZE + offset * pair, BLOCK_SIZE * pair, second)
         source = at + (heads + groups + head) * size
-        for e in range(size):
-            put(flat_values, base + (offset // pair * size + e) * pair + offset % pair, take(qkv[source + e]))
+        for e in range(0, size, LANES):
+            place = base + (offset // pair * size + e) * pair + offset % pair
+            weave(flat_values, place, load(qkv, source + e))
 
 
 @parallel

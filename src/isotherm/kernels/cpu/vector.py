@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -22,6 +23,27 @@ _F32 = ir.FloatType()
 _I32 = ir.IntType(32)
 FLOATS = ir.VectorType(_F32, LANES)
 INTS = ir.VectorType(_I32, LANES)
+
+
+class _BFloat(ir.Type):
+    """LLVM's bfloat, which llvmlite does not name."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
+BFLOAT = _BFloat()
+
+
+def has_pair_products() -> bool:
+    """Whether this CPU has bfloat16 on 512-bit vectors: products of pairs summed in float32, and rounding to it."""
+    return bool(llvm.get_host_cpu_features().get("avx512bf16"))
 
 
 class _Lanes(types.Type):
@@ -54,6 +76,17 @@ def element(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> A
     """Emit the address of an array's element."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.gep(data, [offset])
+
+
+def in_runs(builder: Any, rows: Any, emit: Any) -> None:
+    """Emit ``emit(count, first row)`` for runs of eight, four, two and one that together cover ``rows``."""
+    kind = rows.type
+    with cgutils.for_range(builder, builder.lshr(rows, ir.Constant(kind, 3))) as loop:
+        emit(8, builder.shl(loop.index, ir.Constant(kind, 3)))
+    for count in (4, 2, 1):
+        some = builder.and_(rows, ir.Constant(kind, count))
+        with builder.if_then(builder.icmp_signed("!=", some, ir.Constant(kind, 0))):
+            emit(count, builder.and_(rows, ir.Constant(kind, -2 * count)))
 
 
 def fma_ir(builder: Any, a: Any, b: Any, c: Any) -> Any:
@@ -111,6 +144,18 @@ def load(typing_context: Any, array: Any, offset: Any) -> Any:
     return lanes(array, types.intp), generate
 
 
+def narrowed(builder: Any, value: Any) -> Any:
+    """Emit lanes rounded to bfloat16, nearest even."""
+    if has_pair_products():
+        kind = ir.FunctionType(ir.VectorType(BFLOAT, LANES), [FLOATS])
+        name = "llvm.x86.avx512bf16.cvtneps2bf16.512"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [value])
+    bits = builder.bitcast(value, INTS)
+    odd = builder.and_(builder.lshr(bits, _constant(16)), _constant(1))
+    rounded = builder.lshr(builder.add(builder.add(bits, _constant(0x7FFF)), odd), _constant(16))
+    return builder.trunc(rounded, ir.VectorType(ir.IntType(16), LANES))
+
+
 @intrinsic
 def store(typing_context: Any, array: Any, offset: Any, value: Any) -> Any:
     """Write lanes to a float32 array, or rounded to nearest even to a uint16 array of bfloat16."""
@@ -120,14 +165,32 @@ def store(typing_context: Any, array: Any, offset: Any, value: Any) -> Any:
         pointer = element(context, builder, signature.args[0], args[0], args[1])
         value = args[2]
         if narrow:
-            bits = builder.bitcast(value, INTS)
-            odd = builder.and_(builder.lshr(bits, _constant(16)), _constant(1))
-            rounded = builder.lshr(builder.add(builder.add(bits, _constant(0x7FFF)), odd), _constant(16))
-            value = builder.trunc(rounded, ir.VectorType(ir.IntType(16), LANES))
+            value = narrowed(builder, value)
         builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=2 if narrow else 4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), generate
+
+
+def prefetch(builder: Any, pointer: Any) -> None:
+    """Emit the wish to have a line of memory in the second cache."""
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
+    flags = [ir.Constant(_I32, flag) for flag in (0, 2, 1)]
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8"), [pointer, *flags])
+
+
+@intrinsic
+def ask(typing_context: Any, array: Any, offset: Any, count: Any) -> Any:
+    """Ask for ``count`` elements before they are used."""
+    step = 64 // (array.dtype.bitwidth // 8)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        start, zero = element(context, builder, signature.args[0], args[0], args[1]), ir.Constant(args[2].type, 0)
+        with cgutils.for_range_slice(builder, zero, args[2], ir.Constant(args[2].type, step)) as (at, _):
+            prefetch(builder, builder.bitcast(builder.gep(start, [at]), ir.IntType(8).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -171,11 +234,53 @@ def maximum(typing_context: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
+def keep(typing_context: Any, value: Any, count: Any, other: Any) -> Any:
+    """The first ``count`` lanes of value, and the rest of other."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        count = spread(builder, builder.trunc(args[1], _I32), INTS)
+        inside = builder.icmp_signed("<", ir.Constant(INTS, list(range(LANES))), count)
+        return builder.select(inside, args[0], args[2])
+
+    return lanes(value, types.int64, other), generate
+
+
+@intrinsic
 def exponential(typing_context: Any, value: Any) -> Any:
     """e**x, lane by lane; see ``_exp``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _exp(builder, args[0])
+
+    return lanes(value), generate
+
+
+@intrinsic
+def larger(typing_context: Any, a: Any, b: Any) -> Any:
+    """The larger of a and b, lane by lane; b where either is NaN, which spares two instructions of ``maximum``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+    return lanes(a, b), generate
+
+
+@intrinsic
+def power_of_two(typing_context: Any, value: Any) -> Any:
+    """2**x, lane by lane, relative error below 3e-6, for CPUs with AVX-512: its ``scalef`` ends in 0 by itself."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        whole = _floats_call(builder, "rint", args[0])
+        part = builder.fsub(args[0], whole)
+        series = ir.Constant(FLOATS, [1.3333558e-3] * LANES)
+        # Taylor's terms of 2**x for |x| <= 1/2: powers of ln 2 over factorials.
+        for factor in (9.6181291e-3, 5.5504109e-2, 2.4022651e-1, 6.9314718e-1, 1.0):
+            series = fma_ir(builder, series, part, ir.Constant(FLOATS, [factor] * LANES))
+        mask = ir.Constant(ir.IntType(16), 0xFFFF)
+        kind = ir.FunctionType(FLOATS, [FLOATS, FLOATS, FLOATS, mask.type, _I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.mask.scalef.ps.512")
+        nearest = ir.Constant(_I32, 4)
+        return builder.call(function, [series, whole, series, mask, nearest])
 
     return lanes(value), generate
 
@@ -203,19 +308,24 @@ def highest(typing_context: Any, value: Any) -> Any:
     return types.float32(value), generate
 
 
+def tree_sum(builder: Any, part: Any) -> Any:
+    """Emit the sum of all lanes, as a tree (the order is fixed)."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        undefined = ir.Constant(part.type, ir.Undefined)
+        index = ir.VectorType(_I32, width)
+        low = builder.shuffle_vector(part, undefined, ir.Constant(index, list(range(width))))
+        high = builder.shuffle_vector(part, undefined, ir.Constant(index, list(range(width, 2 * width))))
+        part = builder.fadd(low, high)
+    return builder.extract_element(part, ir.Constant(_I32, 0))
+
+
 @intrinsic
 def total(typing_context: Any, value: Any) -> Any:
-    """The sum of all lanes, as a tree (the order is fixed)."""
+    """The sum of all lanes; see ``tree_sum``."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        part, width = args[0], LANES
-        while width > 1:
-            width //= 2
-            undefined = ir.Constant(part.type, ir.Undefined)
-            index = ir.VectorType(_I32, width)
-            low = builder.shuffle_vector(part, undefined, ir.Constant(index, list(range(width))))
-            high = builder.shuffle_vector(part, undefined, ir.Constant(index, list(range(width, 2 * width))))
-            part = builder.fadd(low, high)
-        return builder.extract_element(part, ir.Constant(_I32, 0))
+        return tree_sum(builder, args[0])
 
     return types.float32(value), generate
