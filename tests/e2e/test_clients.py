@@ -145,5 +145,7 @@ def test_metrics_count_what_was_served_and_nothing_leaks(shared):
     )
     value = {name.split("{")[0]: float(number) for name, number in series.items()}
     assert value["isotherm_engine_generated_tokens_total"] > 0
+    assert value["isotherm_queue_seconds_count"] > 0
+    assert value["isotherm_queue_seconds_sum"] > 0
     assert value["isotherm_engine_running_sequences"] == 0
     assert value["isotherm_kv_blocks_active"] == 0

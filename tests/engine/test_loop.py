@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 
 import pytest
 import torch
@@ -111,6 +112,23 @@ def test_prompt_logprobs_survive_preemption():
     fresh, _ = make_engine()
     submit(fresh, 0, prompt, prompt_logprobs=0, max_tokens=1)
     assert piece.prompt_scores == drain(fresh)[0][0].prompt_scores
+
+
+def test_the_wait_for_the_first_step_is_told_with_the_end():
+    """The second waits until the first has ended; what it waits after a preemption counts no more."""
+    engine, runner = make_engine(limits(max_num_seqs=1))
+    run_model = runner.run
+    runner.run = lambda forward: time.sleep(0.02) or run_model(forward)
+    before = time.monotonic()
+    submit(engine, 0, PROMPT, max_tokens=3)
+    submit(engine, 1, [20, 21], max_tokens=3)
+    pieces = [piece for _ in range(4) for piece in engine.step()]
+    begun = time.monotonic() - before
+    engine.scheduler._preempt(engine.scheduler.running[1])
+    time.sleep(0.2)
+    pieces += drain(engine)[1]
+    first, second = (piece.finish for piece in pieces if piece.finish)
+    assert 0 <= first.queue_seconds < 0.06 <= second.queue_seconds < begun
 
 
 def test_nonsense_from_the_model_ends_that_sequence_only():

@@ -7,15 +7,7 @@ from hypothesis import strategies as st
 from isotherm.base.errors import SetupError
 from isotherm.model.config import tensor_shapes
 from isotherm.model.huggingface_config import config_from_huggingface
-from support.checkpoints import TINY, config_json
-
-LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
+from support.checkpoints import LLAMA3, TINY, config_json
 
 
 def read(**changes):

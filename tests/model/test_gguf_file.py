@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from isotherm.base.errors import SetupError
 from isotherm.model.checkpoint import open_checkpoint
 from isotherm.model.gguf_file import read_gguf
-from isotherm.model.tensors import STORAGES
 from support.checkpoints import random_weights, write_gguf
 
 HEAD = struct.Struct("<4sIQQ")
@@ -72,12 +71,6 @@ def test_every_type_of_value(tmp_path):
     writer.write_kv_data_to_file()
     writer.close()
     assert_reads_like_the_package(tmp_path / "types.gguf")
-
-
-def test_block_layouts_are_those_of_the_package():
-    for storage in STORAGES.values():
-        kind = gguf.GGMLQuantizationType[storage.kind]
-        assert (int(kind), gguf.GGML_QUANT_SIZES[kind]) == (storage.ggml_id, (storage.elements, storage.nbytes))
 
 
 def test_a_file_cut_anywhere_is_refused(tiny, tmp_path):

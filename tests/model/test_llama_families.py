@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralFo
 
 from isotherm.model.checkpoint import open_checkpoint
 from isotherm.model.llama_loader import load_llama
+from support.checkpoints import LLAMA3
 from support.forwards import Forwards
 
 SMALL: dict[str, Any] = {
@@ -21,13 +22,6 @@ SMALL: dict[str, Any] = {
     "num_attention_heads": 6,
     "num_key_value_heads": 2,
     "max_position_embeddings": 512,
-}
-LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 64,
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 FAMILIES = {

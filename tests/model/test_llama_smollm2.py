@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -110,25 +111,68 @@ def test_float32_greedy_text_and_logits_are_those_of_transformers(
         assert sequence.tokens[sequence.prompt_length :] == expected.argmax(-1).tolist()
 
 
-def test_any_chunking_batch_and_reused_prefix_give_the_logits_of_one_forward(
-    float32: Forwards, reference: LlamaForCausalLM
+@pytest.mark.parametrize("chunk", [1, 7, 32, 512])
+def test_text_in_chunks_of_any_size_has_the_logits_of_transformers(
+    chunk: int, float32: Forwards, reference: LlamaForCausalLM, prompts: list[list[int]]
 ) -> None:
+    """132 tokens of text: the prompts in a row. Against float64, which is exact; float32 itself is 9.0e-5 from it."""
     float32.used = 0
+    tokens = [token for prompt in prompts for token in prompt]
+    with torch.inference_mode():
+        exact = reference(torch.tensor([tokens])).logits[0]
+    ours = float32.prefill(float32.sequence(tokens, len(tokens)), chunk)
+    assert (ours - exact).abs().max() < 1e-4
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Tokens, their exact logits [T, V], and what transformers makes of them in float32."""
+
+    tokens: list[int]
+    exact: torch.Tensor
+    theirs: torch.Tensor
+
+    def worse(self, ours: torch.Tensor, start: int = 0) -> float:
+        """Root mean square error of our logits, of the tokens from ``start``, as a multiple of theirs."""
+        exact, theirs = (x[start : start + len(ours)] for x in (self.exact, self.theirs))
+        return ((ours - exact).square().mean() / (theirs - exact).square().mean()).sqrt().item()
+
+
+@pytest.fixture(scope="module")
+def rounding(reference: LlamaForCausalLM) -> Rounding:
     tokens = torch.randint(0, 49152, (600,), generator=torch.Generator().manual_seed(2)).tolist()
     with torch.inference_mode():
         exact = reference(torch.tensor([tokens])).logits[0]
-    expected = float32.prefill(float32.sequence(tokens, 600), 600)
-    # Random tokens are harder than text: float32 itself is a little more than 1e-4 from float64 here.
-    assert (expected - exact).abs().max() < 2e-4
-    # One token at a time every product has another shape: on random tokens 1.4e-4 was measured, rounding alone.
-    for chunk, length, most in ((512, 600, 1e-4), (77, 600, 1e-4), (1, 40, 3e-4)):
-        sequence = float32.sequence(tokens[:length], length)
-        assert (float32.prefill(sequence, chunk) - expected[:length]).abs().max() < most
-    first = float32.sequence(tokens[:320], 320)
+        theirs = reference.float()(torch.tensor([tokens])).logits[0]
+    reference.double()  # loses nothing: the weights were float32 before
+    return Rounding(tokens, exact, theirs)
+
+
+@pytest.mark.parametrize(("chunk", "length"), [(512, 600), (77, 200), (32, 100), (7, 60), (1, 40)])
+def test_random_tokens_in_chunks_round_no_worse_than_transformers(
+    chunk: int, length: int, float32: Forwards, rounding: Rounding
+) -> None:
+    """Some positions of random text amplify rounding, so that float32 need not stay within 1e-4 of float64 there.
+
+    Fed seven of these tokens at a time, transformers' own float32 is 1.1e-4 off at position 38, and ours 1.9e-4 (x86,
+    one thread). The largest of millions of errors is a matter of luck, their root mean square is not: the bar is that
+    of transformers in float32. A wrong key or mask in a chunk would multiply it.
+    """
+    float32.used = 0
+    ours = float32.prefill(float32.sequence(rounding.tokens[:length], length), chunk)
+    assert rounding.worse(ours) < 1.5
+    assert (ours - rounding.exact[:length]).abs().max() < 3e-4
+
+
+def test_a_reused_prefix_rounds_no_worse_than_transformers(float32: Forwards, rounding: Rounding) -> None:
+    float32.used = 0
+    first = float32.sequence(rounding.tokens[:320], 320)
     float32.prefill(first, 512)
-    second = float32.sequence(tokens[:400], 400)
+    second = float32.sequence(rounding.tokens[:400], 400)
     second.blocks[:10] = first.blocks
-    assert (float32.prefill(second, 512, start=320) - expected[320:400]).abs().max() < 1e-4
+    ours = float32.prefill(second, 512, start=320)
+    assert rounding.worse(ours, 320) < 1.5
+    assert (ours - rounding.exact[320:400]).abs().max() < 3e-4
 
 
 @pytest.fixture(scope="module")

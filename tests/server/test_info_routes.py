@@ -7,10 +7,11 @@ import time
 import pytest
 
 from isotherm.base.errors import SetupError
+from isotherm.base.outcome import Delta, Finish, FinishReason, Usage
 from isotherm.base.stats import Stats
 from isotherm.server.app import create_app
 from isotherm.server.config import ServerConfig
-from support.scripted_backend import ScriptedBackend
+from support.scripted_backend import ScriptedBackend, piece
 from support.serving import CHAT, COMPLETIONS, HI, in_process
 
 
@@ -95,6 +96,19 @@ async def test_metrics_count_what_happened():
         'isotherm_ready{model="m"} 1.0',
     ):
         assert line in lines
+
+
+async def test_the_wait_in_the_engines_queue_is_observed_once_a_choice():
+    def script(turn):
+        yield piece(turn, "a")
+        waited = None if turn.choice == 2 else 0.2 + turn.choice
+        yield Delta(finish=Finish(FinishReason.STOP, Usage(0, 1), queue_seconds=waited))
+
+    async with in_process(ScriptedBackend(script)) as http:
+        await http.post(CHAT, json=HI | {"n": 3})
+        lines = (await http.get("/metrics")).text.splitlines()
+    assert 'isotherm_queue_seconds_count{model="m"} 2.0' in lines
+    assert 'isotherm_queue_seconds_sum{model="m"} 1.4' in lines
 
 
 async def test_the_openapi_document_knows_requests_and_answers():

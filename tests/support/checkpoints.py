@@ -28,24 +28,18 @@ TINY = LlamaConfig(
     max_position_embeddings=128,
     tie_word_embeddings=False,
 )
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
 MERGES = ["h e", "l l"]
 CONTROLS = ["<|start|>", "<|end|>", "<|pad|>"]
 TEMPLATE = "{% for message in messages %}<|start|>{{ message.content }}<|end|>{% endfor %}"
-GGUF_STEMS = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "rope_freqs": "rope_freqs",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
+GGUF_NAMES = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, 100)
+"""llama.cpp's own table of names, for up to 100 layers."""
 
 
 def random_weights(config: LlamaConfig = TINY, seed: int = 0) -> dict[str, np.ndarray]:
@@ -66,11 +60,9 @@ def interleave(weight: np.ndarray, heads: int) -> np.ndarray:
 
 
 def gguf_name(name: str) -> str:
-    stem, _, suffix = name.rpartition(".")
-    if stem.startswith("model.layers."):
-        _, _, layer, module = stem.split(".", 3)
-        return f"blk.{layer}.{GGUF_STEMS[module]}.{suffix}"
-    return f"{GGUF_STEMS[stem]}.{suffix}"
+    named = GGUF_NAMES.get_name(name, try_suffixes=(".weight", ".bias"))
+    assert named is not None, name
+    return named
 
 
 def write_gguf(

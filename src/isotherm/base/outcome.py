@@ -59,6 +59,8 @@ class Finish:
     """The end of a sequence. ``matched`` is the stop string or stop token id that ended it.
 
     ``unterminated``: the model ended by itself inside its thinking, whose text then came again as content.
+    ``queue_seconds``: how long it waited before anything of it was computed; None when that never began, or
+    when nobody can tell.
     """
 
     reason: FinishReason
@@ -66,6 +68,7 @@ class Finish:
     matched: str | int | None = None
     error: str | None = None
     unterminated: bool = False
+    queue_seconds: float | None = None
 
     @property
     def starved(self) -> bool:

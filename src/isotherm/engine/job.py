@@ -17,7 +17,8 @@ class Job:
     """Everything the engine knows of one request.
 
     ``eos_ids`` end the answer silently; ``params.stop_token_ids`` do too and are named as the cause.
-    ``max_generated`` is max_tokens cut to what the context holds.
+    ``max_generated`` is max_tokens cut to what the context holds. ``sent`` is the monotonic clock's reading
+    when the server handed the request over, ``queue_seconds`` the wait from then to its first step.
     """
 
     sequence: Sequence
@@ -26,7 +27,14 @@ class Job:
     stream: TextStream
     eos_ids: frozenset[int]
     max_generated: int
+    sent: float
+    queue_seconds: float | None = None
     prompt_scores: list[TokenScore] = field(default_factory=list)
+
+    def begin(self, now: float) -> None:
+        """A step that starts at ``now`` computes some of it; only the first one counts, not one after preemption."""
+        if self.queue_seconds is None:
+            self.queue_seconds = now - self.sent
 
     def accept(self, sample: Sample) -> Finish | None:
         """Append a sampled token; returns how the answer ended, if it did."""
@@ -54,7 +62,7 @@ class Job:
             if stop is not None:
                 reason, matched = FinishReason.STOP, stop
         usage = Usage(self.sequence.prompt_length, self.sequence.num_generated, self.sequence.cached_tokens or 0)
-        return Finish(reason, usage, matched, error)
+        return Finish(reason, usage, matched, error, queue_seconds=self.queue_seconds)
 
     def take_piece(self, finish: Finish | None) -> Piece | None:
         """What this step adds for the client; None if all of it is still held back."""

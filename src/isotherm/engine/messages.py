@@ -7,6 +7,7 @@ engine being a child of the server.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -56,6 +57,8 @@ class Submit(msgspec.Struct, tag=True, array_like=True):
     """Stop strings count only behind the first occurrence of this text (the end of reasoning)."""
     stop_after_if: str | None = None
     """... and this condition holds only for an answer that begins with this text (the start of reasoning)."""
+    sent: float = msgspec.field(default_factory=time.monotonic)
+    """The sender's monotonic clock, which is the receiver's too: the engine may be in a long step when this comes."""
 
 
 class Abort(msgspec.Struct, tag=True, array_like=True):

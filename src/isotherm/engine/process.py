@@ -10,11 +10,12 @@ may die.
 from __future__ import annotations
 
 import faulthandler
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING
 
-from isotherm.engine.orphan import die_with_parent, leave_signals_to_parent
+from isotherm.base.orphan import die_with_parent
 
 if TYPE_CHECKING:
     from isotherm.engine.service import Build
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str], build: Build | None = None) -> int:
     """Entry point of the child; ``build`` is replaced in tests."""
-    leave_signals_to_parent()
+    _leave_signals_to_parent()
+    # Where the kernel cannot do this, and as a second line of defence, the closed socket tells.
     die_with_parent(int(arguments[1]))
     faulthandler.enable()
     from isotherm.engine.service import run  # noqa: PLC0415
@@ -32,6 +34,12 @@ def main(arguments: list[str], build: Build | None = None) -> int:
     build = build or _default_build()
     with socket.socket(fileno=int(arguments[0])) as sock:
         return run(EngineConnection(sock), build)
+
+
+def _leave_signals_to_parent() -> None:
+    """Ctrl-C and a service manager's SIGTERM reach the whole group; the server drains, then tells us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _default_build() -> Build:

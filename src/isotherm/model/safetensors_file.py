@@ -101,6 +101,6 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], int
     numbers = (*shape, start, end)
     if any(isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in numbers):
         raise _damaged(path, f"tensor {name!r} has an impossible shape or place")
-    if not shape or not all(shape) or end - start != prod(shape) * STORAGES[kind].nbytes:
+    if not shape or not all(shape) or end - start != STORAGES[kind].size(shape):
         raise _damaged(path, f"tensor {name!r} of shape {list(shape)} does not fit its {end - start} bytes")
     return kind, shape, start, end

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
@@ -26,24 +27,15 @@ class Storage:
     elements: int
     nbytes: int
 
+    def size(self, shape: tuple[int, ...]) -> int:
+        """Bytes of a tensor; the last axis must be whole blocks."""
+        return prod(shape) // self.elements * self.nbytes
 
+
+READABLE = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 STORAGES = {
-    storage.kind: storage
-    for storage in (
-        Storage("F32", 0, 1, 4),
-        Storage("F16", 1, 1, 2),
-        Storage("Q4_0", 2, 32, 18),
-        Storage("Q4_1", 3, 32, 20),
-        Storage("Q5_0", 6, 32, 22),
-        Storage("Q5_1", 7, 32, 24),
-        Storage("Q8_0", 8, 32, 34),
-        Storage("Q2_K", 10, 256, 84),
-        Storage("Q3_K", 11, 256, 110),
-        Storage("Q4_K", 12, 256, 144),
-        Storage("Q5_K", 13, 256, 176),
-        Storage("Q6_K", 14, 256, 210),
-        Storage("BF16", 30, 1, 2),
-    )
+    kind: Storage(kind, int(GGMLQuantizationType[kind]), *GGML_QUANT_SIZES[GGMLQuantizationType[kind]])
+    for kind in READABLE
 }
 """Every storage that can be read, by name; block layouts are those of ggml."""
 
@@ -57,8 +49,7 @@ class TensorSource(ABC):
     @property
     def nbytes(self) -> int:
         """Bytes that it occupies in the file."""
-        storage = STORAGES[self.kind]
-        return prod(self.shape) // storage.elements * storage.nbytes
+        return STORAGES[self.kind].size(self.shape)
 
     @abstractmethod
     def raw(self) -> Bytes:
@@ -78,8 +69,5 @@ def dequantize(raw: Bytes, kind: str) -> Floats:
         return raw.view(np.float16).astype(np.float32)
     if kind == "BF16":
         return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    # Imported late: a checkpoint can be listed and inspected without it, and it costs a tenth of a second.
-    from gguf import GGMLQuantizationType, quants  # noqa: PLC0415
-
     values: Any = quants.dequantize(raw, GGMLQuantizationType[kind])
     return np.asarray(values, dtype=np.float32)

@@ -47,6 +47,13 @@ METRICS = (
         ("route",),
         _TOKEN_SECONDS,
     ),
+    Metric(
+        "queue_seconds",
+        "histogram",
+        "From handing a choice to the engine to the first step that computes some of it; known when it ends by itself.",
+        (),
+        _SECONDS,
+    ),
     Metric("request_seconds", "histogram", "From a request's arrival to its last token.", ("route",), _SECONDS),
     Metric("request_prompt_tokens", "histogram", "Prompt tokens of a completed request.", (), _TOKENS),
     Metric("request_generated_tokens", "histogram", "Generated tokens of a completed request.", (), _TOKENS),

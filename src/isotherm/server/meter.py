@@ -43,6 +43,8 @@ class Meter:
         metrics.count("finished_choices_total", reason=finish.reason.value)
         if finish.unterminated or finish.starved:
             metrics.count("reasoning_ends_total", end="unterminated" if finish.unterminated else "starved")
+        if finish.queue_seconds is not None:
+            metrics.observe("queue_seconds", finish.queue_seconds)
         first = self._first[index]
         if first is not None and usage.completion_tokens > 1:
             per_token = (clock() - first) / (usage.completion_tokens - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 from fastapi import APIRouter
@@ -13,7 +14,7 @@ from isotherm.base.backend import Backend
 from isotherm.base.errors import RequestError
 from isotherm.base.request import ChatPrompt, TextPrompt
 from isotherm.server.body import read_body
-from isotherm.server.context import services_of
+from isotherm.server.context import Services, services_of
 from isotherm.server.fields import review
 from isotherm.server.job import check_model
 from isotherm.server.logprobs import token_text
@@ -26,15 +27,13 @@ from isotherm.server.schemas.tokenize import (
 )
 
 router = APIRouter()
+B = TypeVar("B", TokenizeRequest, DetokenizeRequest)
 
 
 @router.post("/tokenize", **json_route(TokenizeRequest, TokenizeResponse))
 async def tokenize(request: Request) -> Response:
     """Token ids of a text or a chat, exactly those that a generation would use."""
-    services = services_of(request)
-    body = await read_body(request, TokenizeRequest)
-    check_model(services, body.model)
-    review(body, strict=services.config.strict)
+    services, body = await _checked(request, TokenizeRequest)
     backend = services.backend
     tokens = await backend.tokenize(_prompt(body))
     texts = [token_text(backend.token_bytes(token)) for token in tokens] if body.return_token_strs else None
@@ -50,10 +49,7 @@ async def tokenize(request: Request) -> Response:
 @router.post("/detokenize", **json_route(DetokenizeRequest, DetokenizeResponse))
 async def detokenize(request: Request) -> Response:
     """The text that token ids stand for."""
-    services = services_of(request)
-    body = await read_body(request, DetokenizeRequest)
-    check_model(services, body.model)
-    review(body, strict=services.config.strict)
+    services, body = await _checked(request, DetokenizeRequest)
     check_ids(services.backend, body.tokens, "tokens")
     text = await services.backend.detokenize(body.tokens)
     return Response(msgspec.json.encode({"prompt": text}), media_type="application/json")
@@ -70,6 +66,15 @@ def check_ids(backend: Backend, ids: Sequence[int], param: str) -> None:
     if wrong is not None:
         message = f"{param}: token id {wrong} does not exist; the vocabulary has {size} tokens (0 to {size - 1})."
         raise RequestError(message, param=param, code="invalid_value")
+
+
+async def _checked(request: Request, schema: type[B]) -> tuple[Services, B]:
+    """The body, its model name and its unknown fields checked."""
+    services = services_of(request)
+    body = await read_body(request, schema)
+    check_model(services, body.model)
+    review(body, strict=services.config.strict)
+    return services, body
 
 
 def _prompt(body: TokenizeRequest) -> TextPrompt | ChatPrompt:
