@@ -23,15 +23,16 @@ EOS = 1
 class HashRunner:
     """Logits are a hash of the whole context, read back through the sequence's blocks.
 
-    Each position stores (token, how it was computed). ``shape_matters`` makes the logits depend on
-    the shapes of the forwards that computed the context, as rounding does in a real model.
+    Each position stores (token, how it was computed). In deterministic mode the logits depend on that, as rounding
+    makes them do in a real model: on the shapes of the forwards that computed the context, or, where rows are computed
+    independently, on whether a token was a prompt's or a decode row.
     """
 
-    def __init__(self, num_blocks: int, block_size: int, *, shape_matters: bool = False) -> None:
-        self.block_size = block_size
+    def __init__(self, num_blocks: int, bounds: Limits) -> None:
+        self.block_size = block_size = bounds.block_size
         self.tokens = [[-1] * block_size for _ in range(num_blocks)]
         self.shapes = [[0] * block_size for _ in range(num_blocks)]
-        self.shape_matters = shape_matters
+        self.bounds = bounds
         self.forwards = 0
         self.computed = 0
 
@@ -47,7 +48,12 @@ class HashRunner:
     def _write(self, segment: Segment, crowd: int) -> None:
         sequence = segment.sequence
         self.computed += segment.length
-        shape = 0 if segment.decode else _mix(segment.start * 7919 + segment.length * 31 + crowd)
+        if segment.decode or not self.bounds.deterministic:
+            shape = 0
+        elif self.bounds.independent_rows:
+            shape = 1
+        else:
+            shape = _mix(segment.start * 7919 + segment.length * 31 + crowd)
         for position in range(segment.start, segment.start + segment.length):
             block = sequence.blocks[position // self.block_size]
             self.tokens[block][position % self.block_size] = sequence.tokens[position]
@@ -65,8 +71,7 @@ class HashRunner:
         state = 0
         for index in range(position + 1):
             block, offset = sequence.blocks[index // self.block_size], index % self.block_size
-            shape = self.shapes[block][offset] if self.shape_matters else 0
-            state = _mix(state * 31 + self.tokens[block][offset] + 7 + shape)
+            state = _mix(state * 31 + self.tokens[block][offset] + 7 + self.shapes[block][offset])
         generator = torch.Generator().manual_seed(state >> 1)
         return torch.randn(VOCAB, generator=generator) * 3
 
@@ -125,10 +130,18 @@ def limits(**changes: object) -> Limits:
     return Limits(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def make_engine(bounds: Limits | None = None, *, shape_matters: bool = False) -> tuple[Engine, HashRunner]:
+MODES: tuple[dict[str, bool], ...] = (
+    {},
+    {"deterministic": True},
+    {"deterministic": True, "independent_rows": True},
+)
+"""Default, and ``--deterministic`` over kernels whose results depend on a forward's shape or only on the row."""
+
+
+def make_engine(bounds: Limits | None = None) -> tuple[Engine, HashRunner]:
     bounds = bounds or limits()
     num_blocks = bounds.pool_tokens // bounds.block_size
-    runner = HashRunner(num_blocks, bounds.block_size, shape_matters=shape_matters)
+    runner = HashRunner(num_blocks, bounds)
     return Engine(runner, BlockManager(num_blocks, bounds.block_size), bounds, Letters()), runner
 
 
@@ -159,8 +172,8 @@ def answer(pieces: Items[Piece]) -> list[int]:
     return [token for piece in pieces for token in piece.token_ids]
 
 
-def solo(bounds: Limits, tokens: Items[int], *, shape_matters: bool = False, **changes: object) -> list[int]:
+def solo(bounds: Limits, tokens: Items[int], **changes: object) -> list[int]:
     """The answer of an engine that serves nobody else."""
-    engine, _ = make_engine(bounds, shape_matters=shape_matters)
+    engine, _ = make_engine(bounds)
     submit(engine, 0, tokens, **changes)
     return answer(drain(engine)[0])

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fakes import EOS, VOCAB, answer, drain, limits, make_engine, solo, submit
+from engine.fakes import EOS, MODES, VOCAB, answer, drain, limits, make_engine, solo, submit
 from isotherm.base.outcome import FinishReason
 
 PROMPT = [7, 8, 9, 10, 11]
@@ -79,11 +79,11 @@ def test_logprobs_follow_held_back_text():
     assert all(score.logprob == score.top[0][1] for piece in pieces for score in piece.scores), "greedy is the top"
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_prompt_logprobs(deterministic):
+@pytest.mark.parametrize("mode", MODES)
+def test_prompt_logprobs(mode):
     """Scores of the whole prompt come with the first piece, whatever was cached and chunked."""
     prompt = [2 + index % 60 for index in range(45)]
-    engine, _ = make_engine(limits(deterministic=deterministic))
+    engine, _ = make_engine(limits(**mode))
     submit(engine, 0, prompt)
     drain(engine)
     submit(engine, 1, prompt, prompt_logprobs=1, max_tokens=3)
@@ -208,14 +208,14 @@ REQUESTS = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(requests=REQUESTS, deterministic=st.booleans(), blocks=st.integers(18, 40), arrivals=st.randoms())
-def test_any_crowd_gives_solo_answers(requests, deterministic, blocks, arrivals):
+@given(requests=REQUESTS, mode=st.sampled_from(MODES), blocks=st.integers(18, 40), arrivals=st.randoms())
+def test_any_crowd_gives_solo_answers(requests, mode, blocks, arrivals):
     """Shared prefixes, arrivals at any time, any pool size: each answer is that of a run alone.
 
-    In deterministic mode this holds for a model whose logits depend on the shape of every forward.
+    In deterministic mode this holds for a model whose logits depend on how every token was computed.
     """
-    bounds = limits(pool_tokens=blocks * 4, max_model_len=70, max_num_seqs=5, deterministic=deterministic)
-    engine, _ = make_engine(bounds, shape_matters=deterministic)
+    bounds = limits(pool_tokens=blocks * 4, max_model_len=70, max_num_seqs=5, **mode)
+    engine, _ = make_engine(bounds)
     asked, got = {}, {}
     for sequence, (family, shared, own, length, greedy) in enumerate(requests):
         prompt = [2 + (family * 13 + index) % 60 for index in range(shared)] + [3 + sequence] * own
@@ -229,14 +229,14 @@ def test_any_crowd_gives_solo_answers(requests, deterministic, blocks, arrivals)
     for sequence, pieces in drain(engine).items():
         got.setdefault(sequence, []).extend(pieces)
     for sequence, (prompt, fields) in asked.items():
-        assert answer(got[sequence]) == solo(bounds, prompt, shape_matters=deterministic, **fields)
+        assert answer(got[sequence]) == solo(bounds, prompt, **fields)
     assert engine.stats().blocks_active == 0
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_thousands_of_requests_with_aborts_leak_nothing(deterministic):
+@pytest.mark.parametrize("mode", MODES)
+def test_thousands_of_requests_with_aborts_leak_nothing(mode):
     rng = random.Random(5)
-    engine, _ = make_engine(limits(pool_tokens=160, max_model_len=80, deterministic=deterministic))
+    engine, _ = make_engine(limits(pool_tokens=160, max_model_len=80, **mode))
     unfinished, finished, total = set(), 0, 3_000
     for sequence in range(total):
         prompt = [2 + (rng.randrange(3) * 17 + i) % 60 for i in range(rng.randrange(1, 20))]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.fakes import VOCAB, answer, drain, limits, make_engine, solo, submit
+from engine.fakes import MODES, VOCAB, answer, drain, limits, make_engine, solo, submit
 from isotherm.base.errors import RequestError
 
 PROMPT = [2 + index % 50 for index in range(60)]
@@ -49,6 +49,16 @@ def test_deterministic_chunks_stand_alone_on_the_grid():
     assert segments(engine) == [[(0, 6, 1, True), (1, 40, 1, True)]]
 
 
+def test_deterministic_prompts_share_a_forward_where_rows_are_independent():
+    engine, _ = make_engine(limits(deterministic=True, independent_rows=True))
+    submit(engine, 0, [5, 6, 7])
+    submit(engine, 1, PROMPT[:40])
+    assert segments(engine) == [[(0, 0, 3, False), (1, 0, 13, False)]]
+    assert segments(engine) == [[(1, 13, 16, False)], [(0, 3, 1, True)]]
+    assert segments(engine) == [[(1, 29, 11, False)], [(0, 4, 1, True)]]
+    assert segments(engine) == [[(0, 5, 1, True), (1, 40, 1, True)]]
+
+
 @pytest.mark.parametrize(("length", "cached"), [(3, 0), (4, 0), (5, 4), (8, 4), (9, 8), (40, 36)])
 def test_prefix_hit_leaves_the_last_token_to_compute(length, cached):
     engine, _ = make_engine()
@@ -77,12 +87,13 @@ def test_answers_are_reusable_too():
     assert drain(engine)[1][-1].finish.usage.cached_tokens == 28, "29 tokens are computed, the last one never was"
 
 
-def test_deterministic_mode_never_shares_decoded_blocks():
-    engine, _ = make_engine(limits(deterministic=True))
+@pytest.mark.parametrize(("mode", "cached"), [(MODES[1], 0), (MODES[2], 8)])
+def test_deterministic_mode_never_shares_decoded_blocks(mode, cached):
+    engine, _ = make_engine(limits(**mode))
     submit(engine, 0, PROMPT[:10], max_tokens=40)
     first = answer(drain(engine)[0])
     submit(engine, 1, PROMPT[:10] + first, max_tokens=1)
-    assert drain(engine)[1][-1].finish.usage.cached_tokens == 0
+    assert drain(engine)[1][-1].finish.usage.cached_tokens == cached
 
 
 def test_same_prompts_at_once_are_computed_once():
@@ -105,20 +116,20 @@ def test_waiting_for_a_prefix_ends_when_its_owner_is_aborted():
     assert answer(drain(engine)[1]) == solo(limits(), PROMPT[:50], max_tokens=4)
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_preemption_loses_nothing(deterministic):
+@pytest.mark.parametrize("mode", MODES)
+def test_preemption_loses_nothing(mode):
     """A pool for two and a half answers, six requests: some give way, all answers are those of a solo run."""
-    bounds = limits(pool_tokens=64, max_model_len=60, deterministic=deterministic)
-    engine, _ = make_engine(bounds, shape_matters=deterministic)
+    bounds = limits(pool_tokens=64, max_model_len=60, **mode)
+    engine, _ = make_engine(bounds)
     prompts = {sequence: [10 + sequence] * (5 + sequence) for sequence in range(6)}
     for sequence, prompt in prompts.items():
         submit(engine, sequence, prompt, max_tokens=30, temperature=1.0, seed=sequence)
     pieces = drain(engine)
     assert engine.stats().preemptions_total > 0
     for sequence, prompt in prompts.items():
-        alone = solo(bounds, prompt, shape_matters=deterministic, max_tokens=30, temperature=1.0, seed=sequence)
+        alone = solo(bounds, prompt, max_tokens=30, temperature=1.0, seed=sequence)
         assert answer(pieces[sequence]) == alone
-    assert (engine.stats().replayed_tokens_total > 0) is deterministic
+    assert (engine.stats().replayed_tokens_total > 0) is bool(mode)
 
 
 def test_the_latest_arrival_gives_way_and_comes_back_first():

@@ -22,7 +22,7 @@ class Linear(Protocol):
 
 
 class PlainLinear:
-    """PyTorch's own product, for float32 and for devices other than the CPU."""
+    """PyTorch's own product, for devices other than the CPU and for bfloat16."""
 
     name = "torch"
 
@@ -31,6 +31,27 @@ class PlainLinear:
 
     def __call__(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
+
+
+class PreciseLinear:
+    """float32 on the CPU, inputs summed in runs.
+
+    The library adds up all products of an output one after the other, and its rounding error grows with their number:
+    logits of a 135M network were up to 1.2e-4 from exact ones in one run, and are 0.6e-4 in runs of 128.
+    """
+
+    name = "torch-runs"
+    RUN = 128
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._parts = torch.split(weight, self.RUN, dim=1)
+        self._bias = bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        out = F.linear(x[:, : self.RUN], self._parts[0], self._bias)
+        for index, part in enumerate(self._parts[1:], 1):
+            out.addmm_(x[:, index * self.RUN : (index + 1) * self.RUN], part.T)
+        return out
 
 
 class PackedLinear:
@@ -110,5 +131,6 @@ def build(weight: Tensor, bias: Tensor | None, *, packed: bool, fixed_below: int
 
     ``fixed_below`` makes the results of fewer rows than that independent of their number.
     """
-    layer = PackedLinear(weight, bias) if packed else PlainLinear(weight, bias)
+    precise = weight.dtype == torch.float32 and weight.device.type == "cpu"
+    layer: Linear = PackedLinear(weight, bias) if packed else (PreciseLinear if precise else PlainLinear)(weight, bias)
     return layer if fixed_below is None else FixedRowsLinear(layer, fixed_below)

@@ -108,9 +108,7 @@ class _Loader:
             weight = quantised.expand(quantised.stack(sources), self._dtype)
         else:
             weight = self._joined(names)
-        return linear.build(
-            weight, self._bias(names), packed=self._forms.packed, fixed_below=self._forms.fixed_below
-        )
+        return linear.build(weight, self._bias(names), packed=self._forms.packed, fixed_below=self._forms.fixed_below)
 
     def head(self, name: str) -> Linear:
         """The layer that makes logits: few rows ask for them, so it needs one form only."""

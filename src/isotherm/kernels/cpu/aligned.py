@@ -21,7 +21,6 @@ def aligned(size: int, dtype: Any) -> NDArray[Any]:
     return room[skip : skip + size * width].view(dtype)
 
 
-
 @kernel
 def bytes_for(size: int) -> Any:
     """``aligned`` for compiled code: ``size`` bytes, to be seen as another type with ``view``."""

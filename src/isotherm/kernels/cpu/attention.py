@@ -72,7 +72,9 @@ def _softmax(scores: Any, count: int, highest_so_far: Any) -> tuple[Any, Any]:
     """Turn 32 scores into exp(score - top), zero from ``count`` on; returns the new top and the sum."""
     zero, lowest = splat(np.float32(0)), splat(np.float32(-3.0e38))
     first, second = load(scores, 0), load(scores, LANES)
-    top = highest(maximum(keep(first, count, lowest), maximum(keep(second, count - LANES, lowest), splat(highest_so_far))))
+    top = highest(
+        maximum(keep(first, count, lowest), maximum(keep(second, count - LANES, lowest), splat(highest_so_far)))
+    )
     offset = splat(-top)
     first = keep(exponential(add(first, offset)), count, zero)
     second = keep(exponential(add(second, offset)), count - LANES, zero)
@@ -89,9 +91,9 @@ def attend_head(
     """One query head (``query[at : at + E]``) over ``length`` positions of key/value head ``head``.
 
     ``fresh`` says that no other head of the group has just read these keys and values: the next block is then asked
-    for while one is computed. ``scratch`` float32 and ``packed`` (the cache's kind) hold 32 + E numbers each; the result is ``out[at : at + E]``.
-    Positions past the length in the last block are whatever lies there: their scores are discarded, but a NaN in their
-    values would not be, so the cache must start finite (see ``cache.pool``).
+    for while one is computed. ``scratch`` float32 and ``packed`` (the cache's kind) hold 32 + E numbers each; the
+    result is ``out[at : at + E]``. Positions past the length in the last block are whatever lies there: their scores
+    are discarded, but a NaN in their values would not be, so the cache must start finite (see ``cache.pool``).
     """
     heads, size = values.shape[1], values.shape[3]
     scores, sums = scratch[:BLOCK_SIZE], scratch[BLOCK_SIZE : BLOCK_SIZE + size]

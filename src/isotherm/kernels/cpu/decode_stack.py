@@ -39,7 +39,9 @@ def _enter(
 
 
 @kernel
-def _activate(row: int, bits: int, gate_up: Any, size: int, hidden: Any, quants: Any, factors: Any, narrow: Any) -> None:
+def _activate(
+    row: int, bits: int, gate_up: Any, size: int, hidden: Any, quants: Any, factors: Any, narrow: Any
+) -> None:
     """SwiGLU of a row, rounded to what the next weights multiply."""
     silu_mul_row(gate_up, row * 2 * size, size, hidden, row * size)
     prepare_row(bits, hidden, row * size, size, quants, factors, narrow, row)

@@ -17,8 +17,8 @@ _tile_4, _tile_8 = make_tile(4), make_tile(8)
 def prepare_row(bits: int, x: Any, at: int, size: int, quants: Any, factors: Any, narrow: Any, row: int) -> None:
     """Turn float32 or bfloat16 x[at : at + size] into what weights of ``bits`` multiply.
 
-    For 16 bits that is row ``row`` of narrow (bfloat16 [rows, size], inputs in the order of ``arranged``); else of quants (int8 [rows, size]) and factors
-    (float32 [rows, size / 16]).
+    For 16 bits that is row ``row`` of narrow (bfloat16 [rows, size], inputs in the order of ``arranged``); else of
+    quants (int8 [rows, size]) and factors (float32 [rows, size / 16]).
     """
     if bits == 16:
         for column in range(0, size, LANES):

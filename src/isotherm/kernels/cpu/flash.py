@@ -66,8 +66,8 @@ def _scores(query: Any, size: int, keys: Any, base: int, scores: Any, column: in
 
 
 @kernel
-def _share(scores: Any, row: int, width: int, count: int, scale: float, tops: Any, masses: Any, shares: Any) -> float:
-    """Scores of one row to 2**(scale (score - top)) in bfloat16, zero from ``count`` on; returns what older sums keep."""
+def _share(scores: Any, row: int, width: int, count: int, scale: float, tops: Any, masses: Any, shares: Any) -> Any:
+    """Scores of a row to 2**(scale (score - top)) in bfloat16, zero from ``count`` on; returns what older sums keep."""
     at, zero = row * RUN, splat(np.float32(0))
     whole = max(0, min(count, width)) // LANES * LANES
     partial = 0 < count - whole < LANES
@@ -98,7 +98,9 @@ def _share(scores: Any, row: int, width: int, count: int, scale: float, tops: An
 
 
 @kernel
-def _accumulate(shares: Any, run: int, size: int, values: Any, table: Any, base: int, step: int, blocks: int, sums: Any) -> None:
+def _accumulate(
+    shares: Any, run: int, size: int, values: Any, table: Any, base: int, step: int, blocks: int, sums: Any
+) -> None:
     """sums float32 [32, E] += shares . values over a run of ``blocks`` blocks."""
     stride, row = 4 * size, 4 * size
     for e in range(0, size, 2 * LANES):
@@ -129,9 +131,10 @@ def attend_rows(
 ) -> None:  # fmt: skip
     """Up to 32 rows of one head, the first at ``position`` of its sequence, over all that each may see.
 
-    query and out, float32, have a row's E numbers from element ``at`` on, rows ``apart``; they may be the same. keys and values are
-    flat, ``table`` names the sequence's blocks, ``group`` is the key/value head of ``groups``. The rest belongs to the
-    thread: narrow and shares bfloat16 [32, E] and [32, RUN], scores and sums float32 of those shapes, state [2, 32].
+    query and out, float32, have a row's E numbers from element ``at`` on, rows ``apart``; they may be the same. keys
+    and values are flat, ``table`` names the sequence's blocks, ``group`` is the key/value head of ``groups``. The rest
+    belongs to the thread: narrow and shares bfloat16 [32, E] and [32, RUN], scores and sums float32 of those shapes,
+    state [2, 32].
     """
     tops, masses = state[0], state[1]
     for row in range(ROWS):

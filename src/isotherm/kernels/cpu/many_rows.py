@@ -70,7 +70,10 @@ def _finish(
     for row in range(rows):
         first, second = load(sums, row * 2 * LANES), load(sums, row * 2 * LANES + LANES)
         if b_at >= 0:
-            first, second = add(first, load(biases, b_at + left * LANES)), add(second, load(biases, b_at + right * LANES))
+            first, second = (
+                add(first, load(biases, b_at + left * LANES)),
+                add(second, load(biases, b_at + right * LANES)),
+            )
         if task == SWIGLU:
             place = place_of(at + row, left * LANES, width // 2)
             store_arranged(activated, place, mul(mul(first, sigmoid(first)), second))

@@ -20,19 +20,21 @@ from isotherm.kernels.cpu.tiled_weight import TiledWeight
 
 
 @parallel
-def _few(x: Any, rows: int, inputs: int, layer: Any, data: Any, scales: Any, out: Any, width: int, threads: int) -> None:
+def _few(
+    x: Any, rows: int, inputs: int, layer: Any, data: Any, scales: Any, out: Any, width: int, threads: int
+) -> None:
     quants, factors = np.empty(rows * inputs, np.int8), np.empty(rows * inputs // 16, np.float32)
     narrow = np.empty(rows * inputs, np.uint16)
     for row in range(rows):
         prepare_row(layer[0], x, row * inputs, inputs, quants, factors, narrow, row)
     for thread in numba.prange(threads):
-        share_tiles(
-            thread, threads, layer, data, scales, factors, quants, factors, narrow, rows, inputs, out, width
-        )
+        share_tiles(thread, threads, layer, data, scales, factors, quants, factors, narrow, rows, inputs, out, width)
 
 
 @parallel
-def _many(x: Any, rows: int, inputs: int, layer: Any, data: Any, scales: Any, out: Any, width: int, threads: int) -> None:
+def _many(
+    x: Any, rows: int, inputs: int, layer: Any, data: Any, scales: Any, out: Any, width: int, threads: int
+) -> None:
     room = (rows + BLOCK_ROWS - 1) // BLOCK_ROWS * BLOCK_ROWS
     narrow = bytes_for(room * inputs * 2).view(np.uint16)
     for row in range(rows):

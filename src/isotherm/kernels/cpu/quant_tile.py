@@ -158,7 +158,8 @@ def make_tile(bits: int) -> Callable[..., None]:
 
 
 def _group(
-    builder: Any, bits: int, fast: bool, group: Any, pair: Any, quants: Any, factors: Any, inputs: Any, at: Any, sums: Any
+    builder: Any, bits: int, fast: bool, group: Any, pair: Any, quants: Any, factors: Any, inputs: Any, at: Any,
+    sums: Any,
 ) -> None:  # fmt: skip
     """One group of 32 inputs: as many rows as there are ``sums`` against the tile's weights."""
     prefetch(builder, group, LANES * GROUP * bits // 8, AHEAD)

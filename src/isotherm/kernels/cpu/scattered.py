@@ -51,7 +51,9 @@ def weave(typing_context: Any, array: Any, at: Any, value: Any) -> Any:
         mask = ir.Constant(ir.VectorType(_I1, 2 * LANES), [1, 0] * LANES)
         kind = ir.FunctionType(ir.VoidType(), [words.type, pointer.type, _I32, mask.type])
         name = f"llvm.masked.store.v{2 * LANES}i16.p0"
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [words, pointer, ir.Constant(_I32, 2), mask])
+        builder.call(
+            cgutils.get_or_insert_function(builder.module, kind, name), [words, pointer, ir.Constant(_I32, 2), mask]
+        )
         return context.get_dummy_value()
 
     return types.void(array, types.int64, lanes), generate

@@ -43,18 +43,20 @@ class StackWeights:
 
         Memory that is not yet written to is not yet taken, so only one layer is held twice.
         """
-        parts = [(weight.data, weight.scales, bias) for layer in layers for weight, bias in layer]
-        kinds = (np.uint8, np.uint16, np.float32)
-        joined = [aligned(sum(part[i].size for part in parts), kind) for i, kind in enumerate(kinds)]
+        weights = [part for layer in layers for part in layer]
+        data = aligned(sum(weight.data.size for weight, _ in weights), np.uint8)
+        scales = aligned(sum(weight.scales.size for weight, _ in weights), np.uint16)
+        biases = aligned(sum(bias.size for _, bias in weights), np.float32)
         inner, where, ends = layers[0][DOWN][0].inputs, [], [0, 0, 0]
-        parts.clear()
+        weights.clear()
         for layer in layers:
             for weight, bias in layer:
                 where.append((weight.bits, ends[0], ends[1], ends[2] if bias.size else -1))
-                for i, part in enumerate((weight.data, weight.scales, bias)):
-                    joined[i][ends[i] : ends[i] + part.size] = part
+                parts: tuple[NDArray[Any], ...] = (weight.data, weight.scales, bias)
+                for i, (target, part) in enumerate(zip((data, scales, biases), parts, strict=True)):
+                    target[ends[i] : ends[i] + part.size] = part
                     ends[i] += part.size
             layer.clear()
         attention, mlp = (np.stack(kind) for kind in zip(*norms, strict=True))
         table = np.array(where, np.int64).reshape(len(layers), 4, 4)
-        return StackWeights(*joined, table, attention, mlp, heads, inner, eps)
+        return StackWeights(data, scales, biases, table, attention, mlp, heads, inner, eps)

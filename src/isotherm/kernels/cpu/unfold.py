@@ -1,4 +1,4 @@
-"""Quantised tiles as bfloat16 weights, the form that the matrix unit multiplies; pairs are in the order of ``arranged``."""
+"""Quantised tiles as bfloat16 weights, which the matrix unit multiplies; pairs are in the order of ``arranged``."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from isotherm.kernels.cpu.bits import exp
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.vector import LANES, add, exponential, highest, load, maximum, mul, splat, store, total
 
@@ -20,15 +19,19 @@ Floats = NDArray[np.float32]
 
 @kernel
 def _row(logits: Any, at: int, size: int, factor: float, weights: Any, sums: Any, to: int) -> float:
-    """One row; returns its highest logit. The last few numbers that fill no vector are computed one by one."""
+    """One row; returns its highest logit.
+
+    The last few numbers that fill no vector are computed in one that is filled up: a loop over them would be compiled
+    to several forms whose choice, and so the order of the sum, depends on where the arrays lie.
+    """
     whole = size // LANES * LANES
-    tops = splat(np.float32(-np.inf))
+    rest = np.full(LANES, np.float32(-np.inf))
+    for i in range(whole, size):
+        rest[i - whole] = logits[at + i]
+    tops = load(rest, 0)
     for i in range(0, whole, LANES):
         tops = maximum(tops, load(logits, at + i))
     top = highest(tops)
-    for i in range(whole, size):
-        if logits[at + i] > top or np.isnan(logits[at + i]):
-            top = logits[at + i]
     scale, shift = splat(factor), splat(-top)
     for run in range((size + RUN - 1) // RUN):
         first, last = run * RUN, min((run + 1) * RUN, whole)
@@ -37,12 +40,13 @@ def _row(logits: Any, at: int, size: int, factor: float, weights: Any, sums: Any
             part = exponential(mul(scale, add(load(logits, at + i), shift)))
             store(weights, at + i, part)
             mass = add(mass, part)
-        rest = np.float32(0)
-        for i in range(max(first, last), min((run + 1) * RUN, size)):
-            distance = (logits[at + i] - top) * factor
-            weights[at + i] = exp(distance) if distance > np.float32(-87) else np.float32(0)
-            rest += weights[at + i]
-        sums[to + run] = total(mass) + rest
+        if whole < (run + 1) * RUN:
+            part = exponential(mul(scale, add(load(rest, 0), shift)))
+            mass = add(mass, part)
+            store(rest, 0, part)
+            for i in range(whole, size):
+                weights[at + i] = rest[i - whole]
+        sums[to + run] = total(mass)
     return top
 
 
