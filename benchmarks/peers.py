@@ -23,7 +23,7 @@ from typing import Any
 from lab import arguments
 from lab.engines import MODEL, Engine, Peers, Setting, isotherm, settings
 from lab.load import Figure, decode_rate, prefill_rate, remarks
-from lab.rows import Row, Side, ratio_row, write
+from lab.rows import Row, Side, ratio_row, save, write
 from lab.servers import Server, say
 
 Load = Callable[[Server, int, bool], Figure]
@@ -202,9 +202,12 @@ def main() -> int:
         if needed:
             probe.run(key, engine, needed, settings(args.threads)[-1:] if args.quick else settings(args.threads))
     pairs = 1 if args.quick else args.pairs
+    extra, rows = {"peers": installed, "probe": probe.figures}, []
     with Bench(engines, probe.best) as bench:
-        rows = [bench.compare(comparison, pairs, args.quick) for comparison in wanted]
-    extra = {"peers": installed, "probe": probe.figures}
+        for comparison in wanted:
+            rows.append(bench.compare(comparison, pairs, args.quick))
+            # Saved as it grows: a peer that dies late takes nothing along that was measured before.
+            save("peers", rows, quick=args.quick, out=args.out, extra=extra)
     return write("peers", rows, quick=args.quick, out=args.out, extra=extra)
 
 

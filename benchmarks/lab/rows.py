@@ -66,16 +66,24 @@ def ratio_row(what: str, ours: Side, peer: Side, at_least: float | None, order: 
     return Row(what, values, "x", [ours, peer], at_least=at_least, order=order, remarks=remarks)
 
 
+def save(
+    name: str, rows: Sequence[Row], *, quick: bool, out: Path | None, extra: dict[str, Any] | None = None
+) -> Path | None:
+    """Save rows as ``results/NAME.json`` (a quick try only where ``--out`` says); gives the file."""
+    target = out or (None if quick else RESULTS / f"{name}.json")
+    if target is not None:
+        document = {"machine": facts(), **(extra or {}), "rows": [row.as_json() for row in rows]}
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return target
+
+
 def write(name: str, rows: Sequence[Row], *, quick: bool, out: Path | None, extra: dict[str, Any] | None = None) -> int:
-    """Save rows as ``results/NAME.json`` (a quick try only where ``--out`` says), print them; gives the exit code.
+    """``save`` rows and print them; gives the exit code.
 
     0 when every bar is met, 1 otherwise.
     """
-    document = {"machine": facts(), **(extra or {}), "rows": [row.as_json() for row in rows]}
-    target = out or (None if quick else RESULTS / f"{name}.json")
-    if target is not None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    target = save(name, rows, quick=quick, out=out, extra=extra)
     for row in rows:
         print(
             f"{row.what}: {median(row.values):.4g} {row.unit} [{min(row.values):.4g}, {max(row.values):.4g}]{_bar(row)}"

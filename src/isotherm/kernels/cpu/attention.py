@@ -17,7 +17,7 @@ from isotherm.base.block import BLOCK_SIZE
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.bits import exp
 from isotherm.kernels.cpu.compiled import kernel, parallel
-from isotherm.kernels.cpu.pairs import PAIR, dot, pack
+from isotherm.kernels.cpu.pairs import PAIR, dot
 from isotherm.kernels.cpu.vector import (
     LANES,
     add,
@@ -84,41 +84,62 @@ def _softmax(scores: Any, count: int, highest_so_far: Any) -> tuple[Any, Any]:
 
 
 @kernel
-def attend_head(
-    query: Any, at: int, packed: Any, keys: Any, values: Any, table: Any, length: int, head: int, fresh: bool,
-    scale: float, out: Any, scratch: Any,
-) -> None:  # fmt: skip
-    """One query head (``query[at : at + E]``) over ``length`` positions of key/value head ``head``.
+def _read_ahead(keys: Any, values: Any, block: int, groups: int, group: int, count: int) -> None:
+    """Ask for a group's keys and values in a block, ``count`` numbers each."""
+    at = (np.int64(block) * groups + group) * count
+    ask(keys, at, count)
+    ask(values, at, count)
 
-    ``fresh`` says that no other head of the group has just read these keys and values: the next block is then asked
-    for while one is computed. ``scratch`` float32 and ``packed`` (the cache's kind) hold 32 + E numbers each; the
-    result is ``out[at : at + E]``. Positions past the length in the last block are whatever lies there: their scores
-    are discarded, but a NaN in their values would not be, so the cache must start finite (see ``cache.pool``).
+
+@kernel
+def attend_heads(
+    query: Any, at: int, first: int, last: int, group: int, packed: Any, keys: Any, values: Any, table: Any,
+    length: int, then: int, scale: float, out: Any, scratch: Any,
+) -> None:  # fmt: skip
+    """Query heads ``first`` to ``last`` of one row over ``length`` positions, ``group`` heads to a key/value head.
+
+    A head's query is ``query[at + head E :]``, its result goes to the same place of ``out``, which may be the same
+    array. Heads go through the blocks side by side, so that memory is read in one sweep; ``then`` is the block that
+    will be wanted next (-1: none). For ``scratch`` and ``packed`` see ``scratch_sizes``. Positions past the length in
+    the last block are whatever lies there: their scores are discarded, but a NaN in their values would not be, so the
+    cache must start finite (see ``cache.pool``).
     """
-    heads, size = values.shape[1], values.shape[3]
-    scores, sums = scratch[:BLOCK_SIZE], scratch[BLOCK_SIZE : BLOCK_SIZE + size]
-    shares, packed_query = packed[:BLOCK_SIZE], packed[BLOCK_SIZE : BLOCK_SIZE + size]
-    pack(query, at, size, packed_query)
-    for e in range(0, size, LANES):
-        store(sums, e, splat(np.float32(0)))
-    peak, mass = np.float32(-3.0e38), np.float32(0)
+    groups, size = values.shape[1], values.shape[3]
     flat_keys, flat_values = keys.reshape(-1), values.reshape(-1)
-    blocks = (length + BLOCK_SIZE - 1) // BLOCK_SIZE
-    for index in range(blocks):
-        base = (np.int64(table[index]) * heads + head) * (size * BLOCK_SIZE)
-        if fresh and index + 1 < blocks:
-            ahead = (np.int64(table[index + 1]) * heads + head) * (size * BLOCK_SIZE)
-            ask(flat_keys, ahead, size * BLOCK_SIZE)
-            ask(flat_values, ahead, size * BLOCK_SIZE)
-        _scores(packed_query, 0, flat_keys, base, size, scale, scores)
-        top, part = _softmax(scores, min(BLOCK_SIZE, length - index * BLOCK_SIZE), peak)
-        pack(scores, 0, BLOCK_SIZE, shares)
-        carry = exp(peak - top)
-        peak, mass = top, mass * carry + part
-        _accumulate(shares, flat_values, base, size, carry, sums)
-    share = splat(np.float32(1) / mass)
-    for e in range(0, size, LANES):
-        store(out, at + e, mul(share, load(sums, e)))
+    scores, shares = scratch[:BLOCK_SIZE], packed[:BLOCK_SIZE]
+    heads = last - first
+    peaks, masses = scratch[BLOCK_SIZE : BLOCK_SIZE + heads], scratch[BLOCK_SIZE + heads : BLOCK_SIZE + 2 * heads]
+    sums = scratch[BLOCK_SIZE + 2 * heads :]
+    for index in range(heads):
+        peaks[index], masses[index] = np.float32(-3.0e38), np.float32(0)
+        for e in range(0, size, LANES):
+            store(sums, index * size + e, splat(np.float32(0)))
+            store(packed, BLOCK_SIZE + index * size + e, load(query, at + (first + index) * size + e))
+    blocks, count = (length + BLOCK_SIZE - 1) // BLOCK_SIZE, size * BLOCK_SIZE
+    for block in range(blocks):
+        following = np.int64(table[block + 1]) if block + 1 < blocks else then
+        for index in range(heads):
+            own = (first + index) // group
+            if following >= 0 and (index == 0 or (first + index) % group == 0):
+                _read_ahead(flat_keys, flat_values, following, groups, own, count)
+            base = (np.int64(table[block]) * groups + own) * count
+            _scores(packed, (BLOCK_SIZE + index * size) // PAIR(keys), flat_keys, base, size, scale, scores)
+            top, part = _softmax(scores, min(BLOCK_SIZE, length - block * BLOCK_SIZE), peaks[index])
+            store(shares, 0, load(scores, 0))
+            store(shares, LANES, load(scores, LANES))
+            carry = exp(peaks[index] - top)
+            peaks[index], masses[index] = top, masses[index] * carry + part
+            _accumulate(shares, flat_values, base, size, carry, sums[index * size : (index + 1) * size])
+    for index in range(heads):
+        share = splat(np.float32(1) / masses[index])
+        for e in range(0, size, LANES):
+            store(out, at + (first + index) * size + e, mul(share, load(sums, index * size + e)))
+
+
+@kernel
+def scratch_sizes(heads: int, size: int) -> tuple[int, int]:
+    """How many numbers a thread needs: float32 (``scratch``), and of the cache's kind (``packed``)."""
+    return BLOCK_SIZE + heads * (size + 2), BLOCK_SIZE + heads * size
 
 
 @kernel
@@ -126,28 +147,20 @@ def attend_share(
     thread: int, threads: int, query: Any, heads: int, packed: Any, keys: Any, values: Any, tables: Any, lengths: Any,
     scale: float, out: Any, scratch: Any,
 ) -> None:  # fmt: skip
-    """One thread's part of all (row, head) pairs.
-
-    The query heads of a group read the same keys and values, so a thread takes whole groups; with fewer rows than
-    threads it takes neighbouring heads, or a thread would be idle.
-    """
-    size, groups = values.shape[3], values.shape[1]
-    group = heads // groups
-    if lengths.size >= threads:
-        for item in range(thread, lengths.size * groups, threads):
-            row = item // groups
-            for head in range(item % groups * group, (item % groups + 1) * group):
-                attend_head(
-                    query, (row * heads + head) * size, packed, keys, values, tables[row], lengths[row], head // group,
-                    head % group == 0, scale, out, scratch,
-                )  # fmt: skip
+    """One thread's part of all decode rows: whole rows, or with fewer rows than threads neighbouring heads of each."""
+    rows, size, group = lengths.size, values.shape[3], heads // values.shape[1]
+    if rows >= threads:
+        for row in range(thread, rows, threads):
+            then = np.int64(tables[row + threads, 0]) if row + threads < rows else np.int64(-1)
+            attend_heads(
+                query, row * heads * size, 0, heads, group, packed, keys, values, tables[row], lengths[row], then,
+                scale, out, scratch,
+            )  # fmt: skip
     else:
-        pairs = lengths.size * heads
-        for pair in range(pairs * thread // threads, pairs * (thread + 1) // threads):
-            row, head = pair // heads, pair % heads
-            attend_head(
-                query, pair * size, packed, keys, values, tables[row], lengths[row], head // group,
-                head % group == 0, scale, out, scratch,
+        for row in range(rows):
+            attend_heads(
+                query, row * heads * size, heads * thread // threads, heads * (thread + 1) // threads, group, packed,
+                keys, values, tables[row], lengths[row], np.int64(-1), scale, out, scratch,
             )  # fmt: skip
 
 
@@ -155,8 +168,8 @@ def attend_share(
 def _attend(
     query: Any, heads: int, keys: Any, values: Any, tables: Any, lengths: Any, scale: float, out: Any, threads: int
 ) -> None:
-    room = BLOCK_SIZE + values.shape[3]
-    scratch, packed = np.empty((threads, room), np.float32), np.empty((threads, room), values.dtype)
+    room, packed_room = scratch_sizes(heads, values.shape[3])
+    scratch, packed = np.empty((threads, room), np.float32), np.empty((threads, packed_room), values.dtype)
     for thread in numba.prange(threads):
         attend_share(
             thread, threads, query, heads, packed[thread], keys, values, tables, lengths, scale, out, scratch[thread]

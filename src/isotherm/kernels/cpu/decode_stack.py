@@ -13,9 +13,8 @@ import numba
 import numpy as np
 from torch import Tensor
 
-from isotherm.base.block import BLOCK_SIZE
 from isotherm.kernels.cpu.arrays import as_array
-from isotherm.kernels.cpu.attention import attend_share
+from isotherm.kernels.cpu.attention import attend_share, scratch_sizes
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.few_rows import prepare_row, share_tiles
 from isotherm.kernels.cpu.rows import add_row, norm_row, place_row, silu_mul_row
@@ -64,8 +63,9 @@ def _stack(
     narrow = np.empty(rows * wide, np.uint16)
     qkv, query = np.empty(rows * width, np.float32), np.empty(rows * attended_size, np.float32)
     attended, gate_up = np.empty(rows * attended_size, np.float32), np.empty(rows * 2 * inner, np.float32)
-    scratch = np.empty((threads, BLOCK_SIZE + size), np.float32)
-    packed = np.empty((threads, BLOCK_SIZE + size), values.dtype)
+    scratch_size, packed_size = scratch_sizes(heads, size)
+    scratch = np.empty((threads, scratch_size), np.float32)
+    packed = np.empty((threads, packed_size), values.dtype)
     row_threads = threads if rows > FEW_ROWS else 1
     for layer in range(layers):
         linear = where[layer]

@@ -11,8 +11,9 @@ from typing import Any
 from isotherm.kernels.cpu import amx
 from isotherm.kernels.cpu.arranged import place_of, store_arranged
 from isotherm.kernels.cpu.compiled import kernel
-from isotherm.kernels.cpu.unfold import unfold_tile
-from isotherm.kernels.cpu.vector import LANES, add, load, mul, sigmoid, store
+from isotherm.kernels.cpu.quant_tile import GROUP
+from isotherm.kernels.cpu.unfold import GROUP_BYTES, unfold_group
+from isotherm.kernels.cpu.vector import LANES, add, load, mul, store, swish
 
 STORE, ADD, SWIGLU = 0, 1, 2
 """What happens to a layer's results: written, added to what is there, or gated (the layer holds gates, then ups)."""
@@ -28,37 +29,76 @@ _ROW = 2 * LANES * 4
 """Bytes of a row of sums."""
 _LINE = 4 * LANES
 """Bytes of a row of a tile, of rows or of weights: they lie one after the other."""
+_AHEAD, _SLOTS = 2, 4
+"""By how many groups unfolding is ahead of multiplying, and how many have room."""
+
+
+@kernel
+def _clear(rows: int) -> None:
+    amx.zero(0)
+    amx.zero(1)
+    if rows > amx.ROWS:
+        amx.zero(2)
+        amx.zero(3)
+
+
+@kernel
+def _step(narrow: Any, at: int, second: int, rows: int, panel: Any, left: int, right: int) -> None:
+    """32 inputs of a block of rows, from elements ``at`` and ``second`` of narrow, times two tiles of panel."""
+    amx.load(4, narrow, at, _LINE)
+    amx.load(6, panel, left, _LINE)
+    amx.multiply(0, 4, 6)
+    amx.load(7, panel, right, _LINE)
+    amx.multiply(1, 4, 7)
+    if rows > amx.ROWS:
+        amx.load(5, narrow, second, _LINE)
+        amx.multiply(2, 5, 6)
+        amx.multiply(3, 5, 7)
+
+
+@kernel
+def _keep(rows: int, sums: Any) -> None:
+    amx.store(0, sums, 0, _ROW)
+    amx.store(1, sums, LANES, _ROW)
+    if rows > amx.ROWS:
+        amx.store(2, sums, SUMS // 2, _ROW)
+        amx.store(3, sums, SUMS // 2 + LANES, _ROW)
 
 
 @kernel
 def _multiply(narrow: Any, at: int, rows: int, inputs: int, panel: Any, left: int, right: int, sums: Any) -> None:
     """A block of rows from element ``at`` of narrow times two tiles at bytes ``left`` and ``right`` of panel."""
     second = at + amx.ROWS * inputs
-    amx.zero(0)
-    amx.zero(1)
-    if rows > amx.ROWS:
-        amx.zero(2)
-        amx.zero(3)
-        for k in range(0, inputs, amx.DEPTH):
-            amx.load(4, narrow, at + k * amx.ROWS, _LINE)
-            amx.load(6, panel, left + k * 2 * LANES, _LINE)
-            amx.multiply(0, 4, 6)
-            amx.load(7, panel, right + k * 2 * LANES, _LINE)
-            amx.multiply(1, 4, 7)
-            amx.load(5, narrow, second + k * amx.ROWS, _LINE)
-            amx.multiply(2, 5, 6)
-            amx.multiply(3, 5, 7)
-        amx.store(2, sums, SUMS // 2, _ROW)
-        amx.store(3, sums, SUMS // 2 + LANES, _ROW)
-    else:
-        for k in range(0, inputs, amx.DEPTH):
-            amx.load(4, narrow, at + k * amx.ROWS, _LINE)
-            amx.load(6, panel, left + k * 2 * LANES, _LINE)
-            amx.multiply(0, 4, 6)
-            amx.load(7, panel, right + k * 2 * LANES, _LINE)
-            amx.multiply(1, 4, 7)
-    amx.store(0, sums, 0, _ROW)
-    amx.store(1, sums, LANES, _ROW)
+    _clear(rows)
+    for k in range(0, inputs, amx.DEPTH):
+        _step(
+            narrow, at + k * amx.ROWS, second + k * amx.ROWS, rows, panel, left + k * _LINE // 2, right + k * _LINE // 2
+        )
+    _keep(rows, sums)
+
+
+@kernel
+def _multiply_unfolding(
+    bits: int, narrow: Any, rows: int, inputs: int, weights: Any, left_w: int, right_w: int, scales: Any, left_s: int,
+    right_s: int, panel: Any, sums: Any,
+) -> None:  # fmt: skip
+    """The only block of rows times two quantised tiles: groups are unfolded a little ahead of their product.
+
+    So the vector units and the matrix unit work at the same time, and what passes between them stays in the first
+    cache.
+    """
+    groups, second = inputs // GROUP, amx.ROWS * inputs
+    _clear(rows)
+    for group in range(groups + _AHEAD):
+        if group < groups:
+            slot = group % _SLOTS * 2 * GROUP_BYTES
+            unfold_group(bits, weights, left_w, scales, left_s, group, panel, slot)
+            unfold_group(bits, weights, right_w, scales, right_s, group, panel, slot + GROUP_BYTES)
+        if group >= _AHEAD:
+            slot = (group - _AHEAD) % _SLOTS * 2 * GROUP_BYTES
+            at = (group - _AHEAD) * amx.ROWS * GROUP
+            _step(narrow, at, second + at, rows, panel, slot, slot + GROUP_BYTES)
+    _keep(rows, sums)
 
 
 @kernel
@@ -76,7 +116,7 @@ def _finish(
             )
         if task == SWIGLU:
             place = place_of(at + row, left * LANES, width // 2)
-            store_arranged(activated, place, mul(mul(first, sigmoid(first)), second))
+            store_arranged(activated, place, mul(swish(first), second))
         else:
             place, other = (at + row) * width + left * LANES, (at + row) * width + right * LANES
             if task == ADD:
@@ -106,13 +146,22 @@ def share_products(
         left, right = pair, pair + pairs
         if task != SWIGLU:
             left, right = 2 * pair, min(2 * pair + 1, tiles - 1)
+        left_w, right_w = w_at + left * size, w_at + right * size
+        left_s, right_s = s_at + left * inputs, s_at + right * inputs
+        if bits != 16 and rows <= BLOCK_ROWS:
+            _multiply_unfolding(
+                bits, narrow, rows, inputs, weights, left_w, right_w, scales, left_s, right_s, panel, sums
+            )
+            _finish(task, sums, rows, left, right, biases, b_at, out, activated, 0, width)
+            continue
         if bits != 16:
-            unfold_tile(bits, weights, w_at + left * size, scales, s_at + left * inputs, inputs, panel, 0)
-            unfold_tile(bits, weights, w_at + right * size, scales, s_at + right * inputs, inputs, panel, second)
+            for group in range(inputs // GROUP):
+                unfold_group(bits, weights, left_w, scales, left_s, group, panel, group * GROUP_BYTES)
+                unfold_group(bits, weights, right_w, scales, right_s, group, panel, second + group * GROUP_BYTES)
         for at in range(0, rows, BLOCK_ROWS):
             count = min(BLOCK_ROWS, rows - at)
             if bits == 16:
-                _multiply(narrow, at * inputs, count, inputs, weights, w_at + left * size, w_at + right * size, sums)
+                _multiply(narrow, at * inputs, count, inputs, weights, left_w, right_w, sums)
             else:
                 _multiply(narrow, at * inputs, count, inputs, panel, 0, second, sums)
             _finish(task, sums, count, left, right, biases, b_at, out, activated, at, width)

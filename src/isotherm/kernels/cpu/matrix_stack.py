@@ -1,7 +1,7 @@
 """All layers of a forward in a single compiled call on the matrix unit: prompts, decode rows, or both.
 
 Every row is computed by the same operations in the same order whatever rows are beside it, and however its prompt was
-cut into chunks; only whether a token is a prompt's or a decode step's decides which attention it gets.
+cut into chunks.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import numba
 import numpy as np
 from torch import Tensor
 
-from isotherm.base.block import BLOCK_SIZE
 from isotherm.kernels.cpu import amx
 from isotherm.kernels.cpu.aligned import bytes_for
 from isotherm.kernels.cpu.arranged import arrange_row
 from isotherm.kernels.cpu.arrays import as_array
-from isotherm.kernels.cpu.attention import attend_share
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.flash import ROWS, RUN, attend_rows
 from isotherm.kernels.cpu.many_rows import ADD, BLOCK_ROWS, PANEL, STORE, SUMS, SWIGLU, share_products
@@ -26,8 +24,9 @@ from isotherm.kernels.cpu.stack_weights import DOWN, GATE_UP, OUTPUT, QKV, Stack
 
 
 def fits(hidden: int, inner: int, heads: int, groups: int, size: int) -> bool:
-    """Whether a network of these sizes can run here: products sum 32 terms at a time."""
-    return not any(width % amx.DEPTH for width in (hidden, inner, heads * size, size, groups * size))
+    """Whether a network of these sizes can run here: products sum 32 terms, and take 32 rows at a time."""
+    fit = not any(width % amx.DEPTH for width in (hidden, inner, heads * size, size, groups * size))
+    return fit and heads // groups <= ROWS
 
 
 @kernel
@@ -76,8 +75,6 @@ def _stack(
     shares = bytes_for(2 * threads * ROWS * RUN).view(np.uint16).reshape(threads, ROWS * RUN)
     narrow_query = bytes_for(2 * threads * ROWS * size).view(np.uint16).reshape(threads, ROWS * size)
     state = np.empty((threads, 2, ROWS), np.float32)
-    scratch = np.empty((threads, BLOCK_SIZE + size), np.float32)
-    packed = np.empty((threads, BLOCK_SIZE + size), values.dtype)
     for layer in range(layers):
         linear = where[layer]
         for row in numba.prange(rows):
@@ -94,19 +91,24 @@ def _stack(
             )  # fmt: skip
         for thread in numba.prange(threads):
             flat_keys, flat_values = keys[layer].reshape(-1), values[layer].reshape(-1)
+            group = heads // groups
             amx.begin()
             for item in range(thread, tasks.shape[0] * heads, threads):
                 task, head = tasks[item // heads], item % heads
                 attend_rows(
-                    query, task[0] * attended_size + head * size, attended_size, task[1], task[2], flat_keys,
-                    flat_values, prompt_blocks[task[3] :], head // (heads // groups), groups, size, scale, query,
+                    query, task[0] * attended_size + head * size, attended_size, task[1], task[2], 1, flat_keys,
+                    flat_values, prompt_blocks[task[3] :], head // group, groups, size, scale, query,
                     narrow_query[thread], scores[thread], shares[thread], sums[thread], state[thread],
                 )  # fmt: skip
+            for item in range(thread * groups, lengths.size * groups, threads * groups):
+                row = item // groups
+                for one in range(groups):
+                    attend_rows(
+                        query, (prompts + row) * attended_size + one * group * size, size, group, lengths[row] - 1, 0,
+                        flat_keys, flat_values, tables[row], one, groups, size, scale, query, narrow_query[thread],
+                        scores[thread], shares[thread], sums[thread], state[thread],
+                    )  # fmt: skip
             amx.end()
-            attend_share(
-                thread, threads, query[prompts * attended_size :], heads, packed[thread], keys[layer], values[layer],
-                tables, lengths, scale, query[prompts * attended_size :], scratch[thread],
-            )  # fmt: skip
         for row in numba.prange(rows):
             arrange_row(query, row * attended_size, attended_size, narrow, row)
         for thread in numba.prange(threads):
