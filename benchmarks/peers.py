@@ -22,7 +22,7 @@ from typing import Any
 
 from lab import arguments
 from lab.engines import MODEL, Engine, Peers, Setting, isotherm, settings
-from lab.load import Figure, decode_rate, prefill_rate, remarks
+from lab.load import Figure, LoadFailed, decode_rate, prefill_rate, remarks
 from lab.rows import Row, Side, ratio_row, save, write
 from lab.servers import Server, say
 
@@ -126,7 +126,7 @@ class Bench:
         for pair in range(pairs):
             for server, found in zip(servers, figures, strict=True):
                 server.resume()
-                found.append(comparison.load(server, comparison.seed + pair, short))
+                found.append(_measured(comparison, server, comparison.seed + pair, short))
                 server.pause()
             latest = " / ".join(f"{found[-1].value:.1f}" for found in figures)
             say(f"{comparison.what}: pair {pair + 1} of {pairs}: {latest}")
@@ -145,6 +145,17 @@ class Bench:
         values = [figure.value for figure in found]
         name, command = self._engines[key].name, server.command.shown()
         return Side(name, values, "tokens/s", str(setting), command, remarks(found))
+
+
+def _measured(comparison: Comparison, server: Server, seed: int, short: bool) -> Figure:
+    """One run; a server that died in it is started again and measured once more."""
+    try:
+        return comparison.load(server, seed, short)
+    except LoadFailed as failure:
+        say(f"started again: {failure}\n{server.log_tail()}")
+        server.restart()
+        comparison.load(server, seed + PROBE + 1, True)
+        return comparison.load(server, seed, short)
 
 
 def prepare(folder: Path) -> dict[str, Engine]:

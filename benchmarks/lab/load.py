@@ -20,6 +20,10 @@ DECODE_PROMPT = PromptLength(48, 80)
 NEW_TOKENS = 128
 
 
+class LoadFailed(SystemExit):
+    """Requests failed, so the run does not count. Ends the script where nobody measures again."""
+
+
 def level(
     server: Server,
     concurrency: int,
@@ -40,7 +44,7 @@ def level(
         raise KeyboardInterrupt
     found = report.levels[0]
     if found.failed:
-        raise SystemExit(f"{found.failed} requests failed ({found.failures[0]}): {server.command.shown()}")
+        raise LoadFailed(f"{found.failed} requests failed ({found.failures[0]}): {server.command.shown()}")
     return found
 
 

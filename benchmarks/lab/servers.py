@@ -94,6 +94,11 @@ class Server:
         self._log.close()
         signal.signal(signal.SIGTERM, self._before)
 
+    def restart(self) -> None:
+        """Start again from nothing, for a server that has died."""
+        self.__exit__()
+        self.__enter__()
+
     def pause(self) -> None:
         """Take it off the processor, so that an idle server cannot disturb the one that is measured."""
         send(self.pid, signal.SIGSTOP)
