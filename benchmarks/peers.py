@@ -75,6 +75,9 @@ COMPARISONS = (
 """Decode: 128 new tokens a request, prompts of 48 to 80 tokens, temperature 0.8, through HTTP."""
 
 
+OTHER_PROMPTS = 500
+"""Added to a pair's seed when a server failed on its prompts."""
+
 PROBE = 901
 """Added to a comparison's seed for the short run of a probe; pairs use smaller numbers."""
 
@@ -124,10 +127,15 @@ class Bench:
         servers = [self._server(*side) for side in sides]
         figures: list[list[Figure]] = [[], []]
         for pair in range(pairs):
-            for server, found in zip(servers, figures, strict=True):
-                server.resume()
-                found.append(_measured(comparison, server, comparison.seed + pair, short))
-                server.pause()
+            seed = comparison.seed + pair
+            try:
+                measured = _pair(comparison, servers, seed, short)
+            except LoadFailed as failure:
+                # vLLM's engine dies of certain prompts, each time: others take their place, for both.
+                say(f"{failure}; the pair is measured again with other prompts")
+                measured = _pair(comparison, servers, seed + OTHER_PROMPTS, short)
+            for figure, found in zip(measured, figures, strict=True):
+                found.append(figure)
             latest = " / ".join(f"{found[-1].value:.1f}" for found in figures)
             say(f"{comparison.what}: pair {pair + 1} of {pairs}: {latest}")
         ours, peer = (self._side(*each) for each in zip(sides, servers, figures, strict=True))
@@ -147,15 +155,20 @@ class Bench:
         return Side(name, values, "tokens/s", str(setting), command, remarks(found))
 
 
-def _measured(comparison: Comparison, server: Server, seed: int, short: bool) -> Figure:
-    """One run; a server that died in it is started again and measured once more."""
-    try:
-        return comparison.load(server, seed, short)
-    except LoadFailed as failure:
-        say(f"started again: {failure}\n{server.log_tail()}")
-        server.restart()
-        comparison.load(server, seed + PROBE + 1, True)
-        return comparison.load(server, seed, short)
+def _pair(comparison: Comparison, servers: Sequence[Server], seed: int, short: bool) -> list[Figure]:
+    """One run of each server over the same prompts. One that fails is started again before that is told."""
+    figures = []
+    for server in servers:
+        server.resume()
+        try:
+            figures.append(comparison.load(server, seed, short))
+        except LoadFailed:
+            server.restart()
+            comparison.load(server, seed + PROBE, True)
+            raise
+        finally:
+            server.pause()
+    return figures
 
 
 def prepare(folder: Path) -> dict[str, Engine]:
