@@ -12,6 +12,7 @@ from isotherm.base.outcome import FinishReason
 from isotherm.base.stats import Stats
 from isotherm.cache.integrity import check
 from isotherm.cache.manager import BlockManager
+from isotherm.cache.slots import SlotManager
 from isotherm.engine.admission import check_request
 from isotherm.engine.job import Job
 from isotherm.engine.messages import Piece, Submit
@@ -50,10 +51,11 @@ class Engine:
         limits: Limits,
         text: TextTools,
         *,
+        slots: SlotManager | None = None,
         memory: Callable[[], int] = lambda: 0,
     ) -> None:
         self.limits = limits
-        self.scheduler = Scheduler(blocks, limits)
+        self.scheduler = Scheduler(blocks, limits, slots)
         self._runner = runner
         self._blocks = blocks
         self._text = text
