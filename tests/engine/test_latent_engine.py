@@ -109,6 +109,8 @@ def test_a_prefix_hit_changes_nothing(
         pieces = drain(engine)[sequence]
         check(prompt, pieces, reference)
     assert pieces[-1].finish.usage.cached_tokens == hit
+    assert engine.stats().snapshots_restored_total == (hit > 0)
+    assert engine.stats().snapshots > 0
 
 
 def test_a_conversation_reuses_its_answers(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:

@@ -65,7 +65,7 @@ def assemble(
             "dtype": str(model.dtype).removeprefix("torch."),
             "kv_dtype": kv_dtype,
             "device": str(device),
-            "kernels": "reference",
+            "kernels": f"{model.ops.name} for streams and rotation, the rest reference",
             "blocks": num_blocks,
             "block_size": LATENT_BLOCK,
             "kv_bytes": num_blocks * block_bytes + fixed,

@@ -58,6 +58,7 @@ class Engine:
         self.scheduler = Scheduler(blocks, limits, slots)
         self._runner = runner
         self._blocks = blocks
+        self._slots = slots
         self._text = text
         self._memory = memory
         self._jobs: dict[int, Job] = {}
@@ -107,6 +108,10 @@ class Engine:
         counts.prompt_tokens_total = scheduler.prompt_tokens
         counts.cached_tokens_total = scheduler.cached_tokens
         counts.memory_bytes = self._memory()
+        if self._slots is not None:
+            counts.snapshots = self._slots.num_kept
+            counts.snapshots_taken_total = self._slots.taken_total
+            counts.snapshots_restored_total = self._slots.restored_total
         return counts
 
     def check_integrity(self) -> None:

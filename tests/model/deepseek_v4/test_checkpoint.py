@@ -14,6 +14,7 @@ from isotherm.base.errors import SetupError
 from isotherm.model.checkpoint import open_checkpoint
 from isotherm.model.deepseek_v4.names import from_transformers, tensor_shapes
 from isotherm.model.deepseek_v4.tiny import write_tiny
+from isotherm.model.deepseek_v4.weights import load_weights
 from isotherm.model.huggingface import read_weights
 
 
@@ -106,4 +107,26 @@ def test_a_configuration_that_cannot_be_run_says_why(tmp_path: Path, changes: di
     write_tiny(tmp_path)
     rewrite(tmp_path, **changes)
     with pytest.raises(SetupError, match=message):
+        open_checkpoint(str(tmp_path))
+
+
+def test_a_damaged_number_is_named(tmp_path: Path) -> None:
+    write_tiny(tmp_path)
+    path = tmp_path / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    start = 8 + int.from_bytes(data[:8], "little") + header["layers.3.attn.attn_sink"]["data_offsets"][0]
+    data[start : start + 4] = np.float32(np.nan).tobytes()
+    path.write_bytes(data)
+    checkpoint = open_checkpoint(str(tmp_path))
+    with pytest.raises(SetupError, match=r"layers\.3\.attn\.attn_sink holds a NaN"):
+        load_weights(checkpoint.config, checkpoint.tensors, torch.float32, torch.device("cpu"))
+
+
+def test_scales_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    write_tiny(tmp_path, release=True)
+    path = tmp_path / "model.safetensors"
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b'"layers.1.attn.wq_b.scale"', b'"layers.1.attn.wq_x.scale"'))
+    with pytest.raises(SetupError, match=r"layers\.1\.attn\.wq_b\.weight is stored as F8_E4M3, but .* is missing"):
         open_checkpoint(str(tmp_path))

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from isotherm.kernels.dispatch import select_latent
 from isotherm.kernels.reference import experts, hyper
 from isotherm.kernels.reference.compress import index_scores, top_rows
 from isotherm.kernels.reference.latent_attention import attend_latent
-from isotherm.kernels.reference.rotary import rotate_last
 from isotherm.model.deepseek_v4.compressing import compress
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
 from isotherm.model.deepseek_v4.memory import INDEX, MAIN, Memory, Span
@@ -39,6 +39,7 @@ class DeepseekV4:
 
     def __init__(self, config: DeepseekV4Config, weights: NetworkWeights, dtype: torch.dtype) -> None:
         self.config, self.weights, self.dtype = config, weights, dtype
+        self.ops = select_latent(weights.embedding.device)
         self._rope = Rope(config.attention, weights.embedding.device)
 
     @property
@@ -51,22 +52,22 @@ class DeepseekV4:
         streams = F.embedding(batch.token_ids, weights.embedding).float()[:, None].repeat(1, h.streams, 1)
         for index, layer in enumerate(weights.layers):
             x, mixed = self._read(streams, layer.attention_hyper, layer.attention_norm)
-            streams = hyper.expand(self._attend(index, x, batch, memory), streams, *mixed)
+            streams = self.ops.expand(self._attend(index, x, batch, memory), streams, *mixed)
             x, mixed = self._read(streams, layer.moe_hyper, layer.moe_norm)
-            streams = hyper.expand(self._mix_experts(layer.moe, x, batch.token_ids), streams, *mixed)
+            streams = self.ops.expand(self._mix_experts(layer.moe, x, batch.token_ids), streams, *mixed)
         if batch.logit_rows is not None:
             streams = streams[batch.logit_rows]
         end = weights.head_hyper
         pre = hyper.head_weights(streams, end.fn, end.base, end.scale, h.eps, eps)
-        return F.linear(self._norm(hyper.collapse(streams, pre), weights.norm), weights.head)
+        return F.linear(self._norm(self.ops.collapse(streams, pre), weights.norm), weights.head)
 
     def _read(self, streams: Tensor, connection: Hyper, norm: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """A sublayer's input [T, C] in the model's dtype, and how its output is written back."""
         h = self.config.hyper
-        pre, post, comb = hyper.mix(
+        pre, post, comb = self.ops.mix(
             streams, connection.fn, connection.base, connection.scale, h.iterations, h.eps, self.config.rms_norm_eps
         )
-        return self._norm(hyper.collapse(streams, pre), norm).to(self.dtype), (post, comb)
+        return self._norm(self.ops.collapse(streams, pre), norm).to(self.dtype), (post, comb)
 
     def _norm(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """Root mean square 1 over the last axis, times the weight: float32."""
@@ -79,14 +80,14 @@ class DeepseekV4:
         w, a = self.weights.layers[index].attention, self.config.attention
         cos, sin = self._rope.at(batch.positions, compressed=w.compressor is not None)
         low = self._norm(w.q_a(x), w.q_norm).to(self.dtype)
-        query = rotate_last(self._norm(w.q_b(low).view(len(x), a.num_heads, a.head_dim)), cos, sin)
-        rows = rotate_last(self._norm(w.kv(x), w.kv_norm), cos, sin)
+        query = self.ops.rotate_last(self._norm(w.q_b(low).view(len(x), a.num_heads, a.head_dim)), cos, sin)
+        rows = self.ops.rotate_last(self._norm(w.kv(x), w.kv_norm), cos, sin)
         attended = torch.empty(len(x), a.num_heads, a.head_dim, device=x.device)
         for span in batch.spans:
             part = slice(span.first, span.last)
             turn = (cos[part], sin[part])
             attended[part] = self._attend_span(index, span, x[part], low[part], query[part], rows[part], turn, memory)
-        attended = rotate_last(attended, cos, sin, back=True).to(self.dtype)
+        attended = self.ops.rotate_last(attended, cos, sin, back=True).to(self.dtype)
         grouped = attended.view(len(x), a.o_groups, -1)
         reduced = torch.einsum("tgd,grd->tgr", grouped, w.out_a).flatten(1)
         return w.out_b(reduced)
@@ -138,7 +139,7 @@ class DeepseekV4:
         count = visible.shape[1]
         if count <= a.index_topk:
             return visible
-        queries = rotate_last(indexer.queries(low).view(len(x), a.index_heads, a.index_dim).float(), *turn)
+        queries = self.ops.rotate_last(indexer.queries(low).view(len(x), a.index_heads, a.index_dim).float(), *turn)
         weights = indexer.head_weights(x).float() * (a.index_dim * a.index_heads) ** -0.5
         scores = index_scores(queries, weights, memory.rows(index, span, INDEX, count))
         return top_rows(scores, visible, a.index_topk)

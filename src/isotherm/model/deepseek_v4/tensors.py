@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 
-import numpy as np
-
+from isotherm.base.errors import SetupError
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
 from isotherm.model.deepseek_v4.names import from_transformers
 from isotherm.model.low_precision import (
     E4M3,
     FP4_GROUP,
+    FP8_BLOCK,
     NVFP4_GROUP,
     Floats,
     fp4_weight,
@@ -22,6 +21,8 @@ from isotherm.model.tensors import Bytes, TensorSource
 
 DRAFT = "mtp."
 """Begins the names of draft blocks."""
+CODES = ("F8_E4M3", "I8", "U8")
+"""Kinds that are no numbers without scales."""
 NVFP4_SCALES = (".weight_scale", ".weight_scale_2", ".input_scale")
 
 
@@ -95,17 +96,33 @@ def _with_scales(name: str, tensor: TensorSource, all_: Mapping[str, TensorSourc
     scale = all_.get(stem + ".scale")
     if scale is not None:
         if tensor.kind == "I8":
-            shape = (*tensor.shape[:-1], 2 * tensor.shape[-1])
+            _check(scale, stem + ".scale", (tensor.shape[0], 2 * tensor.shape[1] // FP4_GROUP))
+            shape = (tensor.shape[0], 2 * tensor.shape[1])
             return ScaledTensor("FP4", shape, [tensor, scale], lambda: fp4_weight(tensor.raw(), _scales(scale)))
+        if tensor.kind != "F8_E4M3":
+            raise SetupError(
+                f"{name} is stored as {tensor.kind} but has scales; only F8_E4M3 and I8 weights have some."
+            )
+        _check(scale, stem + ".scale", tuple(-(-size // FP8_BLOCK) for size in tensor.shape))
         return ScaledTensor("FP8", tensor.shape, [tensor, scale], lambda: fp8_weight(tensor.raw(), _scales(scale)))
     if all_.get(stem + ".weight_scale") is not None:
         return _nvfp4(stem, tensor, all_)
+    if tensor.kind in CODES:
+        raise SetupError(f"{name} is stored as {tensor.kind}, but {stem}.scale is missing. Download it again.")
     return tensor
 
 
+def _check(scale: TensorSource, name: str, wanted: tuple[int, ...]) -> None:
+    if scale.shape != wanted:
+        raise SetupError(f"{name} has shape {list(scale.shape)}, expected {list(wanted)}. Download it again.")
+
+
 def _nvfp4(stem: str, tensor: TensorSource, all_: Mapping[str, TensorSource]) -> TensorSource:
-    fine, coarse = all_[stem + ".weight_scale"], all_[stem + ".weight_scale_2"]
-    shape = (*tensor.shape[:-1], 2 * tensor.shape[-1])
+    fine, coarse = all_[stem + ".weight_scale"], all_.get(stem + ".weight_scale_2")
+    if coarse is None:
+        raise SetupError(f"{stem}.weight_scale_2 is missing. Download it again.")
+    _check(fine, stem + ".weight_scale", (tensor.shape[0], 2 * tensor.shape[1] // NVFP4_GROUP))
+    shape = (tensor.shape[0], 2 * tensor.shape[1])
 
     def decode() -> Floats:
         scales = E4M3[fine.raw()] * coarse.dequantize().reshape(-1)[0]
@@ -117,20 +134,3 @@ def _nvfp4(stem: str, tensor: TensorSource, all_: Mapping[str, TensorSource]) ->
 def _scales(tensor: TensorSource) -> Floats:
     """Scales as numbers: powers of two in the release, float32 in the Base variant."""
     return from_e8m0(tensor.raw()) if tensor.kind == "F8_E8M0" else tensor.dequantize()
-
-
-def scale_shape(kind: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that the scales of a weight of this shape must have."""
-    rows, columns = shape
-    if kind == "FP8":
-        return -(-rows // 128), -(-columns // 128)
-    return rows, columns // (FP4_GROUP if kind == "FP4" else NVFP4_GROUP)
-
-
-def nan_tensors(tensors: Mapping[str, TensorSource]) -> list[str]:
-    """Names of tensors that hold a NaN or an infinity; reads every byte."""
-    return [name for name, tensor in tensors.items() if prod(tensor.shape) and not _finite(tensor)]
-
-
-def _finite(tensor: TensorSource) -> bool:
-    return tensor.kind == "I64" or bool(np.isfinite(tensor.dequantize()).all())

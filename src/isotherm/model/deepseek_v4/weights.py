@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm.base.errors import SetupError
 from isotherm.model import linear
 from isotherm.model.deepseek_v4.config import Compression, DeepseekV4Config
 from isotherm.model.linear import Linear
@@ -135,8 +136,11 @@ class _Loader:
         self._packed = dtype == torch.bfloat16 and device.type == "cpu" and linear.packing_works()
 
     def values(self, name: str) -> Tensor:
-        """A tensor in float32."""
-        return torch.from_numpy(np.array(self._tensors[name].dequantize())).to(self._device)
+        """A tensor in float32; SetupError if a number in it is none."""
+        values = np.array(self._tensors[name].dequantize())
+        if not np.isfinite(values).all():
+            raise SetupError(f"{name} holds a NaN or an infinity: the checkpoint is damaged. Download it again.")
+        return torch.from_numpy(values).to(self._device)
 
     def hyper(self, stem: str) -> Hyper:
         return Hyper(*(self.values(f"{stem}_{part}") for part in ("fn", "base", "scale")))
