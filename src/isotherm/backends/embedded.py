@@ -140,6 +140,6 @@ def _model_info(checkpoint: Checkpoint, limits: Limits, details: dict[str, objec
         created=int(time.time()),
         vocab_size=limits.vocab_size,
         generation_config=checkpoint.generation_config,
-        has_chat_template=checkpoint.tokenizer.chat_template is not None,
+        has_chat_template=checkpoint.tokenizer.takes_messages,
         details=details,
     )

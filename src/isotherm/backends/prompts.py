@@ -9,6 +9,7 @@ from typing import NamedTuple
 from isotherm.base.errors import RequestError
 from isotherm.base.request import ChatPrompt, Prompt, TextPrompt
 from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.chat.deepseek_v4 import THINK_TAGS
 from isotherm.chat.encode import Encoder
 from isotherm.chat.reasoning import CLOSE, OPEN, Opening, ReasoningSplitter, opening_of
 
@@ -41,7 +42,7 @@ class PromptEncoder:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self._encoder = Encoder(spec)
-        self._template = spec.chat_template or ""
+        self._template = THINK_TAGS if spec.chat_encoding else spec.chat_template or ""
 
     async def prepare(self, prompt: Prompt) -> Prepared:
         """Raises RequestError if the prompt cannot be rendered or encoded."""

@@ -10,7 +10,8 @@ class Stats:
     """Gauges are of this moment; everything named ``*_total`` only grows. Times are seconds.
 
     Blocks: ``blocks_active`` are referenced by a sequence, ``blocks_cached`` only by the prefix
-    cache (evictable); the rest of ``blocks_total`` is free.
+    cache (evictable); the rest of ``blocks_total`` is free. ``snapshots`` are states kept for later prompts, by models
+    that need them.
     """
 
     running: int = 0
@@ -30,3 +31,6 @@ class Stats:
     steps_total: int = 0
     busy_seconds_total: float = 0.0
     memory_bytes: int = 0
+    snapshots: int = 0
+    snapshots_taken_total: int = 0
+    snapshots_restored_total: int = 0

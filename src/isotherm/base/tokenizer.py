@@ -12,7 +12,7 @@ class TokenizerSpec:
     ``tokenizer_json`` is the file format of the ``tokenizers`` library. ``eos_ids`` are all ids that
     end an answer, ascending. ``special_ids`` are control tokens: never produced from a user's text,
     never shown. ``add_bos`` says whether raw text starts with ``bos_id`` when it was trained that way;
-    a chat template writes its own.
+    a chat template writes its own. ``chat_encoding`` names a layout of conversations that is no template.
     """
 
     tokenizer_json: bytes
@@ -23,3 +23,9 @@ class TokenizerSpec:
     eos_ids: tuple[int, ...]
     special_ids: tuple[int, ...]
     add_bos: bool
+    chat_encoding: str | None = None
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether there is a way from messages to a prompt."""
+        return self.chat_template is not None or self.chat_encoding is not None

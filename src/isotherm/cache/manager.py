@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from isotherm.cache.allocator import BlockAllocator
 from isotherm.cache.prefix_tree import BlockKey, Node, PrefixTree
@@ -16,14 +16,21 @@ class BlockManager:
     """Every block is in exactly one state: free, active (held by a sequence) or cached (only in the tree).
 
     ``max_cached`` bounds the cached ones even while others are free: as low ids are used first, it
-    keeps memory that was only needed once from staying in use for good. None is no bound.
+    keeps memory that was only needed once from staying in use for good. None is no bound. ``evicted`` hears of every
+    prefix that is let go.
     """
 
-    def __init__(self, num_blocks: int, block_size: int, max_cached: int | None = None) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        max_cached: int | None = None,
+        evicted: Callable[[Node], None] | None = None,
+    ) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.allocator = BlockAllocator(num_blocks)
-        self.tree = PrefixTree(self.allocator.references)
+        self.tree = PrefixTree(self.allocator.references, evicted)
         self.num_cached = 0
         """Blocks that only the prefix cache keeps; all of them can be evicted."""
         self.evicted_total = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
 import torch
+
+from isotherm.cache.zeros import zeros
 
 BlockShapes = tuple[tuple[int, ...], tuple[int, ...]]
 """Shapes of one block's keys and of its values; the network says them, the pool only multiplies them out."""
@@ -31,17 +32,10 @@ class KVPool:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.keys, self.values = (
-            _zeros((num_layers, num_blocks, *shape), dtype, torch.device(device)) for shape in block_shapes
+            zeros((num_layers, num_blocks, *shape), dtype, torch.device(device)) for shape in block_shapes
         )
 
     @staticmethod
     def bytes_per_block(block_shapes: BlockShapes, num_layers: int, dtype: torch.dtype) -> int:
         """What one block costs over all layers, keys and values together."""
         return num_layers * sum(prod(shape) for shape in block_shapes) * dtype.itemsize
-
-
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Zeros whose memory is not touched on a CPU: numpy asks the system for cleared pages, PyTorch writes them."""
-    if device.type != "cpu":
-        return torch.zeros(shape, dtype=dtype, device=device)
-    return torch.from_numpy(np.zeros(prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)

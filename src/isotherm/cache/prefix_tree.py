@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 BlockKey = tuple[int, ...]
@@ -29,11 +29,12 @@ class PrefixTree:
     ``references`` is the allocator's list of holders (read only here). A node may be evicted when
     it has no children and nobody holds its block. Whoever holds a node's block must hold those of
     its ancestors too, so an idle node has idle descendants only and every idle node can be
-    evicted in time.
+    evicted in time. ``evicted`` hears of every node that goes.
     """
 
-    def __init__(self, references: Sequence[int]) -> None:
+    def __init__(self, references: Sequence[int], evicted: Callable[[Node], None] | None = None) -> None:
         self.root = Node((), -1, None)
+        self._evicted = evicted
         self.by_block: dict[int, Node] = {}
         self._references = references
         self._clock = 0
@@ -78,6 +79,8 @@ class PrefixTree:
                 return block
 
     def _remove(self, node: Node) -> None:
+        if self._evicted is not None:
+            self._evicted(node)
         del self.by_block[node.block]
         parent = node.parent
         assert parent is not None

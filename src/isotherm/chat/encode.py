@@ -23,6 +23,7 @@ from typing import Any
 from isotherm.base.errors import RequestError
 from isotherm.base.request import ChatPrompt, Prompt, TextPrompt
 from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.chat import deepseek_v4
 from isotherm.chat.template import ChatTemplate
 from isotherm.chat.tokenizer import Markup, Tokenizer
 
@@ -48,7 +49,9 @@ class Encoder:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.tokenizer = Tokenizer(spec)
         self._spec = spec
-        self._template = None
+        self._template, self._deepseek_v4 = None, None
+        if spec.chat_encoding == deepseek_v4.ENCODING:
+            self._deepseek_v4 = deepseek_v4.DeepseekV4Chat(spec.tokenizer_json)
         if spec.chat_template is not None:
             self._template = ChatTemplate(spec.chat_template, bos_token=spec.bos_token, eos_token=spec.eos_token)
 
@@ -61,6 +64,8 @@ class Encoder:
         return Encoded(self._checked(prompt.ids), None)
 
     def _encode_chat(self, prompt: ChatPrompt) -> Encoded:
+        if self._deepseek_v4 is not None:
+            return Encoded(*self._deepseek_v4.encode(prompt))
         if self._template is None:
             raise RequestError(
                 "This model has no chat template, so it cannot take messages. Use /v1/completions with a prompt.",

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from isotherm.base.errors import SetupError
@@ -22,10 +23,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     listing = actions.add_parser("list", help="models that have a name, and whether they are here")
     fetching = actions.add_parser("fetch", help="download a model into the cache and check it")
     fetching.add_argument("model", help="name of a model, or a hub id owner/name")
+    making = actions.add_parser("make-tiny", help="write a small random DeepSeek-V4 checkpoint, to try a deployment")
+    making.add_argument("path", type=Path, help="folder to write, new or empty")
+    making.add_argument("--seed", type=int, default=0, help="other weights for another number [0]")
+    making.add_argument("--shape", type=Path, metavar="FILE", help="JSON file with entries of config.json to change")
+    making.add_argument(
+        "--release", action="store_true", help="FP8 weights and FP4 experts as in the release; else bfloat16"
+    )
     looking = actions.add_parser("inspect", help="parameters, bytes, memory per token; nothing is loaded")
     looking.add_argument("model", help="name, .gguf file, Hugging Face folder or hub id")
     looking.add_argument("--memory", metavar="SIZE", help="say how many tokens fit into this much, for example 2G")
-    for action in (listing, fetching, looking):
+    for action in (listing, fetching, looking, making):
         action.add_argument("--json", action="store_true", help="print JSON")
     for action in (fetching, looking):
         add_flags(action, "models")
@@ -34,7 +42,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Do one action; data on stdout, progress on stderr."""
-    actions: dict[str, Callable[[argparse.Namespace], None]] = {"list": _list, "fetch": _fetch, "inspect": _inspect}
+    actions: dict[str, Callable[[argparse.Namespace], None]] = {
+        "list": _list,
+        "fetch": _fetch,
+        "inspect": _inspect,
+        "make-tiny": _make_tiny,
+    }
     args.offline = settings_of("models", args)["offline"]
     actions[args.action](args)
     return 0
@@ -69,6 +82,20 @@ def _fetched(entry: CatalogEntry | None, args: argparse.Namespace) -> str:
             # Opened too: a model that cannot be used is no success.
             return str(open_checkpoint(args.model, offline=args.offline, progress=report).path)
         return str(fetch(entry, offline=args.offline, progress=report))
+
+
+def _make_tiny(args: argparse.Namespace) -> None:
+    from isotherm.model.deepseek_v4.tiny import write_tiny  # noqa: PLC0415
+    from isotherm.model.huggingface import read_json  # noqa: PLC0415
+
+    folder: Path = args.path
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise SetupError(f"{folder} is not an empty folder. Name a new one.")
+    try:
+        write_tiny(folder, args.seed, read_json(args.shape) if args.shape else None, release=args.release)
+    except (OSError, ValueError) as error:
+        raise SetupError(f"Cannot write {folder}: {error}.") from error
+    print(json.dumps({"path": str(folder.resolve())}) if args.json else folder)
 
 
 def _inspect(args: argparse.Namespace) -> None:
@@ -110,13 +137,23 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         (f"  {share['kind']}", f"{_megabytes(share['bytes'])} in {share['tensors']} tensors, {share['parameters']:,}")
         for share in facts["storage"]
     ]
-    lines += [
-        ("layers", f"{config['num_layers']} of width {config['hidden_size']}, MLP {config['intermediate_size']}"),
-        ("heads", f"{config['num_heads']} for queries, {config['num_kv_heads']} for keys, {config['head_dim']} wide"),
-        ("rotary positions", f"base {config['rope_theta']:g}, {_rope(config['rope_scaling'])}"),
-        ("context", f"{facts['context']:,} tokens"),
-    ]
-    lines += [(f"KV in {dtype}", f"{size:,} bytes a token") for dtype, size in facts["kv_bytes_per_token"].items()]
+    lines += (
+        _deepseek_v4_lines(config)
+        if "hyper" in config
+        else [
+            ("layers", f"{config['num_layers']} of width {config['hidden_size']}, MLP {config['intermediate_size']}"),
+            (
+                "heads",
+                f"{config['num_heads']} for queries, {config['num_kv_heads']} for keys, {config['head_dim']} wide",
+            ),
+            ("rotary positions", f"base {config['rope_theta']:g}, {_rope(config['rope_scaling'])}"),
+        ]
+    )
+    lines.append(("context", f"{facts['context']:,} tokens"))
+    for dtype, size in facts["kv_bytes_per_token"].items():
+        fixed = facts["sequence_bytes"].get(dtype)
+        beside = "" if fixed is None else f", and {_megabytes(fixed)} a running sequence"
+        lines.append((f"KV in {dtype}", f"{size:,.10g} bytes a token{beside}"))
     if facts["tokens_that_fit"] is not None:
         fits = ", ".join(f"{count:,} in {dtype}" for dtype, count in facts["tokens_that_fit"].items())
         lines.append((f"fit in {_megabytes(facts['memory_bytes'])}", f"{fits} (weights as stored, and KV)"))
@@ -132,6 +169,22 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("sampling", json.dumps(facts["generation_config"]) if facts["generation_config"] else "nothing recommended"),
     ]
     return lines
+
+
+def _deepseek_v4_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
+    attention, experts = config["attention"], config["experts"]
+    kinds = [0 if layer is None else layer["ratio"] for layer in config["layers"]]
+    counts = ", ".join(f"{kinds.count(ratio)} by {ratio}" for ratio in sorted(set(kinds)) if ratio)
+    return [
+        ("layers", f"{len(kinds)} of width {config['hidden_size']} in {config['hyper']['streams']} streams"),
+        ("compression", f"{counts or 'none'}; {kinds.count(0)} with the window alone ({attention['window']} tokens)"),
+        ("heads", f"{attention['num_heads']} over one latent row of {attention['head_dim']}"),
+        (
+            "indexer",
+            f"{attention['index_heads']} heads of {attention['index_dim']}, the best {attention['index_topk']}",
+        ),
+        ("experts", f"{experts['active']} of {experts['count']} and one shared, {experts['inner']} wide"),
+    ]
 
 
 def _rope(scaling: dict[str, Any] | None) -> str:

@@ -5,27 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from isotherm.base.block import BLOCK_SIZE
 from isotherm.base.errors import SetupError
-from isotherm.cache.manager import BlockManager
-from isotherm.cache.pool import KVPool
+from isotherm.engine import latent_parts, llama_parts
 from isotherm.engine.loop import Engine
-from isotherm.engine.machine import (
-    choose_device,
-    choose_dtype,
-    kv_blocks,
-    resident_memory,
-    return_freed_memory,
-    use_threads,
-)
+from isotherm.engine.machine import choose_device, resident_memory, return_freed_memory, use_threads
 from isotherm.engine.options import EngineOptions, Limits
-from isotherm.engine.runner import Runner
 from isotherm.engine.service import Built
 from isotherm.engine.text import ModelText
-from isotherm.engine.warm_up import warm_up
 from isotherm.model.checkpoint import Checkpoint, open_checkpoint
-from isotherm.model.llama import Llama
-from isotherm.model.llama_loader import load_llama
+from isotherm.model.deepseek_v4.config import DeepseekV4Config
 
 _MEMORY_INTERVAL = 1.0
 """Seconds between looks at the process's memory, which cost a system call."""
@@ -36,40 +24,31 @@ def build(options: EngineOptions) -> Built:
     threads = use_threads(options.threads)
     checkpoint = open_checkpoint(options.model, offline=options.offline)
     max_model_len = _context_length(options.max_model_len, checkpoint)
-    device = choose_device()
-    model = load_llama(
-        checkpoint.config,
-        checkpoint.tensors,
-        dtype=choose_dtype(options.dtype, device),
-        max_model_len=max_model_len,
-        keep_quantised=options.dtype == "auto",
-        deterministic=options.deterministic,
-        max_decode_rows=options.max_num_seqs,
-        device=device,
-    )
-    pool, max_cached = _pool(model, options, max_model_len), None
-    if options.kv_memory is None:
-        max_cached = _retained_blocks(model, checkpoint, max_model_len)
-    runner = Runner(model, pool)
-    warm_up(runner)
+    config, device = checkpoint.config, choose_device()
+    if isinstance(config, DeepseekV4Config):
+        parts = latent_parts.assemble(checkpoint, config, options, max_model_len, device)
+    else:
+        parts = llama_parts.assemble(checkpoint, config, options, max_model_len, device)
     return_freed_memory()
+    blocks = parts.blocks
     limits = Limits(
         max_model_len=max_model_len,
-        pool_tokens=pool.num_blocks * BLOCK_SIZE,
+        pool_tokens=blocks.num_blocks * blocks.block_size,
         max_num_seqs=options.max_num_seqs,
         max_queue=options.max_queue,
-        vocab_size=checkpoint.config.vocab_size,
+        vocab_size=parts.vocab_size,
         deterministic=options.deterministic,
-        independent_rows=model.independent_rows,
+        independent_rows=parts.independent_rows,
+        block_size=blocks.block_size,
     )
     engine = Engine(
-        runner,
-        BlockManager(pool.num_blocks, BLOCK_SIZE, max_cached),
-        limits,
-        ModelText(checkpoint.tokenizer),
+        parts.runner, blocks, limits, ModelText(checkpoint.tokenizer), slots=parts.slots,
         memory=_sampled(resident_memory),
-    )
-    return Built(engine, _details(model, pool, threads))
+    )  # fmt: skip
+    details = {**parts.details, "threads": threads, "memory_bytes": resident_memory()}
+    if checkpoint.notices:
+        details["notices"] = list(checkpoint.notices)
+    return Built(engine, details)
 
 
 def _context_length(wanted: int | None, checkpoint: Checkpoint) -> int:
@@ -80,40 +59,6 @@ def _context_length(wanted: int | None, checkpoint: Checkpoint) -> int:
             f"give at most {most}"
         )
     return wanted or most
-
-
-def _pool(model: Llama, options: EngineOptions, max_model_len: int) -> KVPool:
-    shapes, layers = model.kv_block_shapes(), model.config.num_layers
-    block_bytes = KVPool.bytes_per_block(shapes, layers, model.dtype)
-    useful = options.max_num_seqs * -(-max_model_len // BLOCK_SIZE)
-    num_blocks = kv_blocks(options.kv_memory, block_bytes, useful, model.device)
-    return KVPool(num_blocks, BLOCK_SIZE, shapes, layers, model.dtype, model.device)
-
-
-def _retained_blocks(model: Llama, checkpoint: Checkpoint, max_model_len: int) -> int:
-    """How many blocks to keep for reuse when nobody said how much memory the cache may take.
-
-    As much memory as the model's own weights, and at least one whole context; beyond that the pool
-    gives memory back to the sequences that run.
-    """
-    weights = sum(tensor.nbytes for tensor in checkpoint.tensors.values())
-    block_bytes = KVPool.bytes_per_block(model.kv_block_shapes(), model.config.num_layers, model.dtype)
-    return max(weights // block_bytes, -(-max_model_len // BLOCK_SIZE))
-
-
-def _details(model: Llama, pool: KVPool, threads: int) -> dict[str, object]:
-    shapes, layers = model.kv_block_shapes(), model.config.num_layers
-    return {
-        "architecture": model.config.architecture,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": str(model.device),
-        "kernels": model.kernels,
-        "threads": threads,
-        "blocks": pool.num_blocks,
-        "block_size": pool.block_size,
-        "kv_bytes": pool.num_blocks * KVPool.bytes_per_block(shapes, layers, model.dtype),
-        "memory_bytes": resident_memory(),
-    }
 
 
 def _sampled(read: Callable[[], int]) -> Callable[[], int]:

@@ -12,6 +12,7 @@ from isotherm.base.outcome import FinishReason
 from isotherm.base.stats import Stats
 from isotherm.cache.integrity import check
 from isotherm.cache.manager import BlockManager
+from isotherm.cache.slots import SlotManager
 from isotherm.engine.admission import check_request
 from isotherm.engine.job import Job
 from isotherm.engine.messages import Piece, Submit
@@ -50,12 +51,14 @@ class Engine:
         limits: Limits,
         text: TextTools,
         *,
+        slots: SlotManager | None = None,
         memory: Callable[[], int] = lambda: 0,
     ) -> None:
         self.limits = limits
-        self.scheduler = Scheduler(blocks, limits)
+        self.scheduler = Scheduler(blocks, limits, slots)
         self._runner = runner
         self._blocks = blocks
+        self._slots = slots
         self._text = text
         self._memory = memory
         self._jobs: dict[int, Job] = {}
@@ -105,6 +108,10 @@ class Engine:
         counts.prompt_tokens_total = scheduler.prompt_tokens
         counts.cached_tokens_total = scheduler.cached_tokens
         counts.memory_bytes = self._memory()
+        if self._slots is not None:
+            counts.snapshots = self._slots.num_kept
+            counts.snapshots_taken_total = self._slots.taken_total
+            counts.snapshots_restored_total = self._slots.restored_total
         return counts
 
     def check_integrity(self) -> None:

@@ -36,6 +36,7 @@ class Runner:
             spans.append(PrefillSpan(first, first + segment.length, segment.start, blocks))
             first += segment.length
         reach = max((s.start // BLOCK_SIZE + 1 for s in decode), default=0)
+        rows = logit_rows(segments)
         tables = [(s.sequence.blocks + [0] * reach)[:reach] for s in decode]
         return Batch(
             token_ids=self._long(list(chain.from_iterable(_tokens(s) for s in segments))),
@@ -44,23 +45,25 @@ class Runner:
             prefill=tuple(spans),
             tables=torch.tensor(tables, dtype=torch.int32, device=self._model.device).view(len(decode), reach),
             lengths=torch.tensor([s.start + 1 for s in decode], dtype=torch.int32, device=self._model.device),
-            logit_rows=self._logit_rows(segments),
+            logit_rows=None if rows is None else self._long(rows),
         )
-
-    def _logit_rows(self, segments: list[Segment]) -> Tensor | None:
-        rows: list[int] = []
-        first = 0
-        for segment in segments:
-            last = first + segment.length
-            if segment.all_logits:
-                rows.extend(range(first, last))
-            elif segment.ends_context:
-                rows.append(last - 1)
-            first = last
-        return None if len(rows) == first else self._long(rows)
 
     def _long(self, values: Rows[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._model.device)
+
+
+def logit_rows(segments: list[Segment]) -> list[int] | None:
+    """Rows whose logits the segments ask for, None if those are all."""
+    rows: list[int] = []
+    first = 0
+    for segment in segments:
+        last = first + segment.length
+        if segment.all_logits:
+            rows.extend(range(first, last))
+        elif segment.ends_context:
+            rows.append(last - 1)
+        first = last
+    return None if len(rows) == first else rows
 
 
 def _tokens(segment: Segment) -> list[int]:

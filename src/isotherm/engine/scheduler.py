@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from isotherm.cache.manager import BlockManager
+from isotherm.cache.slots import SlotManager
 from isotherm.engine.options import Limits
 from isotherm.engine.plan import Plan, Segment
 from isotherm.engine.sequence import Sequence
@@ -17,6 +18,9 @@ PROMPT_LOGITS_CHUNK = 128
 class Scheduler:
     """Continuous batching with chunked prefill, prefix reuse and preemption.
 
+    Where the model keeps something of fixed size for each sequence, ``slots`` has its places: a prefix hit then ends at
+    a snapshot of it, and snapshots are taken wherever a forward ends with a full block.
+
     Both queues are ordered by arrival, and everything waiting arrived after everything running
     except for sequences that were preempted. When blocks run out the latest arrival gives up its
     blocks and waits at the front of the queue, so the oldest sequence always advances.
@@ -27,8 +31,9 @@ class Scheduler:
     hits end on that grid, and only whole chunks are shared.
     """
 
-    def __init__(self, blocks: BlockManager, limits: Limits) -> None:
+    def __init__(self, blocks: BlockManager, limits: Limits, slots: SlotManager | None = None) -> None:
         self.blocks = blocks
+        self._slots = slots
         self.limits = limits
         self.waiting: OrderedDict[int, Sequence] = OrderedDict()
         self.running: OrderedDict[int, Sequence] = OrderedDict()
@@ -50,8 +55,7 @@ class Scheduler:
         """Forget a sequence that ended or was aborted; its blocks are free at once."""
         self.waiting.pop(sequence.id, None)
         self.running.pop(sequence.id, None)
-        self.blocks.release(sequence.blocks)
-        sequence.blocks = []
+        self._let_go(sequence)
 
     def schedule(self) -> Plan:
         """The next step's work; empty when nothing runs and nothing can be admitted."""
@@ -72,6 +76,9 @@ class Scheduler:
         shareable = self._shareable(sequence)
         while sequence.shared < shareable:
             self._share_next(sequence)
+        at_block_end = sequence.computed == sequence.shared * self.limits.block_size
+        if self._slots is not None and at_block_end and sequence.cursor is not None and sequence.slot is not None:
+            self._slots.keep(sequence.cursor, sequence.slot)
 
     # Decoding
 
@@ -96,13 +103,19 @@ class Scheduler:
 
     def _preempt(self, sequence: Sequence) -> None:
         del self.running[sequence.id]
-        self.blocks.release(sequence.blocks)
-        sequence.blocks = []
+        self._let_go(sequence)
         sequence.computed = sequence.shared = 0
         sequence.cursor = None
         self.waiting[sequence.id] = sequence
         self.waiting.move_to_end(sequence.id, last=False)
         self.preemptions += 1
+
+    def _let_go(self, sequence: Sequence) -> None:
+        self.blocks.release(sequence.blocks)
+        sequence.blocks = []
+        if self._slots is not None and sequence.slot is not None:
+            self._slots.release(sequence.slot)
+            sequence.slot = None
 
     # Prefill
 
@@ -141,7 +154,20 @@ class Scheduler:
             return length if length <= budget else 0
         if sequence.wants_prompt_logits:
             left = min(left, PROMPT_LOGITS_CHUNK)
-        return min(left, budget)
+        return self._up_to_a_snapshot(sequence, min(left, budget))
+
+    def _up_to_a_snapshot(self, sequence: Sequence, length: int) -> int:
+        """``length``, or less of it where that ends a block: a snapshot can be taken there.
+
+        The end of a prompt is no such place, even where it ends a block: the same prompt again may reuse all but its
+        last token.
+        """
+        if self._slots is None:
+            return length
+        start, end = sequence.computed, sequence.computed + length
+        size = self.limits.block_size
+        last = (end - (end == sequence.prefill_end)) // size * size
+        return last - start if last > start else length
 
     def _admit(self, sequence: Sequence) -> bool:
         """Move the head of the queue to the running ones if all its known tokens find room."""
@@ -150,6 +176,10 @@ class Scheduler:
         path = self.blocks.acquire_prefix(
             sequence.tokens, reusable // self.limits.block_size, self._unit // self.limits.block_size
         )
+        if self._slots is not None:
+            usable = self._slots.usable(path)
+            self.blocks.release([node.block for node in path[usable:]])
+            del path[usable:]
         hit = len(path) * self.limits.block_size
         needed = self.blocks.blocks_for(len(sequence.tokens)) - len(path)
         # A block in reserve for each running sequence, or the newcomer would soon be preempted again.
@@ -161,6 +191,10 @@ class Scheduler:
         sequence.computed = hit
         sequence.shared = len(path)
         sequence.cursor = path[-1] if path else None
+        if self._slots is not None:
+            sequence.slot = self._slots.take()
+            if path:
+                self._slots.restore(path[-1], sequence.slot)
         sequence.prefill_end = self._prefill_target(sequence)
         if sequence.cached_tokens is None:
             sequence.cached_tokens = hit

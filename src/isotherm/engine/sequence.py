@@ -16,13 +16,15 @@ class Sequence:
     where prefill stops and decoding, one token a step, begins.
 
     ``blocks`` is replaced by a new list when the sequence is preempted, and an entry may be
-    exchanged for an equal block when it is shared.
+    exchanged for an equal block when it is shared. ``slot`` is its place for what has a fixed size, where the model
+    keeps such a thing; None while it does not run.
     """
 
     id: int
     tokens: list[int]
     arrival: int = 0
     blocks: list[int] = field(default_factory=list)
+    slot: int | None = None
     computed: int = 0
     prefill_end: int = 0
     shared: int = 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from isotherm.kernels.reference import hyper, rotary
 from isotherm.kernels.reference import ops as reference
 
 LANES = 16
@@ -48,6 +50,36 @@ def select(device: torch.device, dtype: torch.dtype, *widths: int) -> Ops:
         and all(width % LANES == 0 for width in widths)
     )
     return _cpu() if compiled else REFERENCE
+
+
+class Rotate(Protocol):
+    """See ``reference.rotary.rotate_last``."""
+
+    def __call__(self, x: Tensor, cos: Tensor, sin: Tensor, *, back: bool = False) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LatentOps:
+    """The operations of DeepSeek-V4 that have twins; signatures and shapes are those of ``reference``."""
+
+    name: str
+    mix: Callable[[Tensor, Tensor, Tensor, Tensor, int, float, float], tuple[Tensor, Tensor, Tensor]]
+    collapse: Callable[[Tensor, Tensor], Tensor]
+    expand: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    rotate_last: Rotate
+
+
+LATENT_REFERENCE = LatentOps("reference", hyper.mix, hyper.collapse, hyper.expand, rotary.rotate_last)
+
+
+def select_latent(device: torch.device) -> LatentOps:
+    """The fastest operations for a device."""
+    if device.type != "cpu" or sys.byteorder != "little":
+        return LATENT_REFERENCE
+    from isotherm.kernels.cpu import hyper as streams  # noqa: PLC0415 (numba loads only where it is used)
+    from isotherm.kernels.cpu import rotary as turns  # noqa: PLC0415
+
+    return LatentOps("cpu-numba", streams.mix, streams.collapse, streams.expand, turns.rotate_last)
 
 
 def _cpu() -> Ops:

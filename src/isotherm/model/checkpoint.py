@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ from isotherm.base.tokenizer import TokenizerSpec
 from isotherm.model import huggingface
 from isotherm.model.catalog import CATALOG
 from isotherm.model.config import LlamaConfig, tensor_shapes
+from isotherm.model.deepseek_v4.config import DeepseekV4Config
+from isotherm.model.deepseek_v4.names import tensor_shapes as deepseek_v4_shapes
+from isotherm.model.deepseek_v4.read_config import is_deepseek_v4, read_config
+from isotherm.model.deepseek_v4.tensors import by_release_names, draft_tensors
 from isotherm.model.fetch import fetch
 from isotherm.model.gguf_config import config_from_gguf
 from isotherm.model.gguf_file import read_gguf
@@ -26,6 +30,8 @@ from isotherm.model.huggingface_config import config_from_huggingface
 from isotherm.model.huggingface_tokenizer import generation_config, tokenizer_from_folder
 from isotherm.model.progress import Progress, silent
 from isotherm.model.tensors import TensorSource
+
+Config = LlamaConfig | DeepseekV4Config
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 
@@ -40,10 +46,12 @@ class Checkpoint:
     name: str
     path: Path
     format: str
-    config: LlamaConfig
+    config: Config
     tokenizer: TokenizerSpec
     generation_config: Mapping[str, Any]
     tensors: Mapping[str, TensorSource]
+    notices: tuple[str, ...] = ()
+    """What people should know before it is served."""
 
 
 def open_checkpoint(ref: str, *, offline: bool = False, progress: Progress | None = None) -> Checkpoint:
@@ -67,27 +75,45 @@ def _open_gguf(path: Path, name: str) -> Checkpoint:
     file = read_gguf(path)
     config = config_from_gguf(file)
     tensors = GgufTensors(file, config)
-    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, config, path)
+    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, tensor_shapes(config), config, path)
     return Checkpoint(name, path, "gguf", config, tokenizer_from_gguf(file), {}, tensors)
 
 
 def _open_folder(folder: Path, name: str) -> Checkpoint:
     raw = huggingface.read_json(folder / "config.json")
+    if is_deepseek_v4(raw):
+        return _open_deepseek_v4(folder, name, raw)
     config = config_from_huggingface(raw, str(folder / "config.json"))
     tensors = huggingface.read_weights(folder)
     if config.tie_word_embeddings:
         # Some publishers save the tied head again.
         tensors.pop("lm_head.weight", None)
-    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, config, folder)
+    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, tensor_shapes(config), config, folder)
     tokenizer = tokenizer_from_folder(folder, raw)
     return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors)
 
 
-def check_tensors(found: Mapping[str, tuple[int, ...]], config: LlamaConfig, path: Path) -> None:
+def _open_deepseek_v4(folder: Path, name: str, raw: Mapping[str, Any]) -> Checkpoint:
+    config = read_config(raw, str(folder / "config.json"))
+    found = huggingface.read_weights(folder)
+    tensors = by_release_names(found, config)
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    check_tensors(shapes, deepseek_v4_shapes(config), config, folder)
+    notices = []
+    if drafts := draft_tensors(found):
+        notices.append(f"{drafts} tensors of draft blocks (mtp.*) are left out: this is served without speculation")
+    tokenizer = replace(tokenizer_from_folder(folder, raw), chat_encoding="deepseek-v4")
+    return Checkpoint(
+        name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors, tuple(notices)
+    )
+
+
+def check_tensors(
+    found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]], config: Config, path: Path
+) -> None:
     """Raise one SetupError that lists every missing, unexpected and mis-shaped tensor."""
     if config.num_layers > len(found):
         raise SetupError(f"{path} describes {config.num_layers} layers but holds only {len(found)} tensors.")
-    wanted = tensor_shapes(config)
     problems = [f"{name} is missing" for name in wanted if name not in found]
     problems += [f"{name} is not known in {config.architecture}" for name in found if name not in wanted]
     problems += [

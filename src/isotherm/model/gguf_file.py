@@ -35,7 +35,7 @@ SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 NUMPY_TYPES = {0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "?", 10: "u8", 11: "i8", 12: "f8"}
 STRING = 8
 ARRAY = 9
-KIND_BY_ID = {storage.ggml_id: storage.kind for storage in STORAGES.values()}
+KIND_BY_ID = {storage.ggml_id: storage.kind for storage in STORAGES.values() if storage.ggml_id is not None}
 
 
 @dataclass(frozen=True, slots=True)

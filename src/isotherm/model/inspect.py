@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
+from isotherm.base.latent_rows import PRECISIONS
 from isotherm.model.checkpoint import Checkpoint
+from isotherm.model.deepseek_v4.config import DeepseekV4Config
 
 KV_BYTES = {"float32": 4, "bfloat16": 2}
-"""Bytes of one number in the cache, by dtype."""
+"""Bytes of one number in the cache of a Llama-type network, by dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,11 @@ class StorageShare:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Plain data for people and programs. ``tokens_that_fit`` is by KV dtype, None when no memory was named."""
+    """Plain data for people and programs.
+
+    ``tokens_that_fit`` is by KV dtype, None when no memory was named. ``sequence_bytes`` is what a running sequence
+    takes beside its tokens, by KV dtype; empty where that is nothing.
+    """
 
     name: str
     path: str
@@ -33,7 +39,8 @@ class Facts:
     parameters: int
     weight_bytes: int
     storage: list[StorageShare]
-    kv_bytes_per_token: dict[str, int]
+    kv_bytes_per_token: dict[str, float]
+    sequence_bytes: dict[str, int]
     context: int
     tokenizer: dict[str, Any]
     generation_config: dict[str, Any]
@@ -51,10 +58,16 @@ def inspect_checkpoint(checkpoint: Checkpoint, memory: int | None = None) -> Fac
         for kind, sizes in sorted(shares.items(), key=lambda item: -sum(nbytes for _, nbytes in item[1]))
     ]
     weight_bytes = sum(share.bytes for share in storage)
-    kv_bytes = {dtype: checkpoint.config.kv_bytes_per_token(size) for dtype, size in KV_BYTES.items()}
+    config, sequence_bytes = checkpoint.config, {}
+    if isinstance(config, DeepseekV4Config):
+        kv_bytes = {name: config.kv_bytes_per_token(name) for name in PRECISIONS}
+        sequence_bytes = {name: config.sequence_bytes(name) for name in PRECISIONS}
+    else:
+        kv_bytes = {dtype: float(config.kv_bytes_per_token(size)) for dtype, size in KV_BYTES.items()}
     fit = None
     if memory is not None:
-        fit = {dtype: max(memory - weight_bytes, 0) // nbytes for dtype, nbytes in kv_bytes.items()}
+        left = {dtype: max(memory - weight_bytes - sequence_bytes.get(dtype, 0), 0) for dtype in kv_bytes}
+        fit = {dtype: int(left[dtype] // nbytes) if nbytes else 0 for dtype, nbytes in kv_bytes.items()}
     return Facts(
         name=checkpoint.name,
         path=str(checkpoint.path),
@@ -64,6 +77,7 @@ def inspect_checkpoint(checkpoint: Checkpoint, memory: int | None = None) -> Fac
         weight_bytes=weight_bytes,
         storage=storage,
         kv_bytes_per_token=kv_bytes,
+        sequence_bytes=sequence_bytes,
         context=checkpoint.config.max_position_embeddings,
         tokenizer=_tokenizer_facts(checkpoint),
         generation_config=dict(checkpoint.generation_config),
@@ -81,5 +95,5 @@ def _tokenizer_facts(checkpoint: Checkpoint) -> dict[str, Any]:
         "adds_bos": spec.add_bos,
         "eos": spec.eos_token,
         "eos_ids": list(spec.eos_ids),
-        "chat_template": spec.chat_template is not None,
+        "chat_template": spec.takes_messages,
     }

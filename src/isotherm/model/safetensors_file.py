@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from isotherm.base.errors import SetupError
-from isotherm.model.tensors import STORAGES, Bytes, TensorSource
+from isotherm.model.tensors import PLAIN, STORAGES, Bytes, TensorSource
 
 LENGTH_BYTES = 8
 MAX_HEADER = 100_000_000
 """The format's own limit."""
-KINDS = ("F32", "F16", "BF16")
+KINDS = ("F32", "F16", "BF16", *PLAIN)
 
 
 class SafetensorsTensor(TensorSource):

@@ -19,11 +19,11 @@ Floats = NDArray[np.float32]
 class Storage:
     """How a kind of tensor lies in a file: rows are cut into blocks of ``elements`` in ``nbytes`` bytes.
 
-    ``ggml_id`` is the number that GGUF files use for it.
+    ``ggml_id`` is the number that GGUF files use for it, None where they cannot hold it.
     """
 
     kind: str
-    ggml_id: int
+    ggml_id: int | None
     elements: int
     nbytes: int
 
@@ -33,10 +33,12 @@ class Storage:
 
 
 READABLE = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
+PLAIN = {"I64": 8, "I8": 1, "U8": 1, "F8_E4M3": 1, "F8_E8M0": 1}
+"""Bytes of a number of the kinds that only safetensors files hold: integers, and codes of small floats."""
 STORAGES = {
     kind: Storage(kind, int(GGMLQuantizationType[kind]), *GGML_QUANT_SIZES[GGMLQuantizationType[kind]])
     for kind in READABLE
-}
+} | {kind: Storage(kind, None, 1, nbytes) for kind, nbytes in PLAIN.items()}
 """Every storage that can be read, by name; block layouts are those of ggml."""
 
 
@@ -69,5 +71,7 @@ def dequantize(raw: Bytes, kind: str) -> Floats:
         return raw.view(np.float16).astype(np.float32)
     if kind == "BF16":
         return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if kind in PLAIN:
+        raise ValueError(f"{kind} holds codes or ids, which mean nothing as numbers alone")
     values: Any = quants.dequantize(raw, GGMLQuantizationType[kind])
     return np.asarray(values, dtype=np.float32)

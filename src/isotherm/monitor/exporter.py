@@ -53,6 +53,11 @@ ENGINE_METRICS = (
         "engine_preemptions_total", "Times a sequence gave its blocks up for others.", lambda s: s.preemptions_total
     ),
     _counter("kv_evicted_blocks_total", "Cached blocks that were reused.", lambda s: s.evicted_blocks_total),
+    _gauge("kv_snapshots", "States kept so that later prompts can begin there (DeepSeek-V4).", lambda s: s.snapshots),
+    _counter("kv_snapshots_taken_total", "States kept so far.", lambda s: s.snapshots_taken_total),
+    _counter(
+        "kv_snapshots_restored_total", "Times a prompt began at a kept state.", lambda s: s.snapshots_restored_total
+    ),
     _counter("engine_steps_total", "Steps of the engine's loop.", lambda s: s.steps_total),
     _counter("engine_busy_seconds_total", "Time spent in those steps.", lambda s: s.busy_seconds_total),
 )

@@ -76,6 +76,13 @@ TABLE: tuple[Setting, ...] = (
         "model",
     ),
     Setting(
+        "kv_dtype",
+        Text(choices=("auto", "fp8_e4m3", "bfloat16", "float32")),
+        "auto",
+        "Precision of the KV cache; auto is bfloat16 for DeepSeek-V4 and the dtype of the linear layers for others.",
+        "model",
+    ),
+    Setting(
         "max_model_len",
         Integer(16, 10_000_000, auto=True),
         None,

@@ -42,12 +42,6 @@ def half(typing_context: Any, value: Any) -> Any:
 
 
 @kernel
-def widen(value: np.uint16) -> np.float32:
-    """bfloat16 bits to float32, exact."""
-    return as_float(np.uint32(np.uint32(value) << np.uint32(16)))
-
-
-@kernel
 def narrow(value: np.float32) -> np.uint16:
     """float32 to bfloat16 bits, round to nearest even; finite input."""
     bits = as_bits(value)

@@ -9,8 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import overload
 
-from isotherm.kernels.cpu.compiled import intrinsic, kernel
-from isotherm.kernels.cpu.values import put, take
+from isotherm.kernels.cpu.compiled import intrinsic
 from isotherm.kernels.cpu.vector import (
     BFLOAT,
     FLOATS,
@@ -37,13 +36,6 @@ def _pair(cache: Any) -> Any:
     if cache.dtype == types.uint16:
         return lambda cache: 2
     return lambda cache: 1
-
-
-@kernel
-def pack(x: Any, at: int, size: int, out: Any) -> None:
-    """Copy float32 or bfloat16 numbers to the kind of ``out``, rounding where that is bfloat16."""
-    for i in range(size):
-        put(out, i, take(x[at + i]))
 
 
 def pair_product(builder: Any, left: Any, right: Any, sums: Any) -> Any:

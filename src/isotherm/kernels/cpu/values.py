@@ -1,4 +1,4 @@
-"""Scalar access that reads and writes float32 and bfloat16 arrays alike."""
+"""Scalar access that writes float32 and bfloat16 arrays alike."""
 
 from __future__ import annotations
 
@@ -7,24 +7,12 @@ from typing import Any
 from numba import types
 from numba.extending import overload
 
-from isotherm.kernels.cpu.bits import narrow, widen
-
-
-def take(value: Any) -> float:
-    """A number read from a float32 or a bfloat16 (uint16) array, as float32; compiled code only."""
-    raise TypeError(f"take is compiled code, called with {value!r}")
+from isotherm.kernels.cpu.bits import narrow
 
 
 def put(array: Any, index: int, value: float) -> None:
     """Write a float32 to a float32 or a bfloat16 (uint16) array; compiled code only."""
     raise TypeError(f"put is compiled code, called with {array!r}, {index}, {value}")
-
-
-@overload(take, strict=False)
-def _take(value: Any) -> Any:
-    if value == types.uint16:
-        return lambda value: widen(value)  # noqa: PLW0108 (numba compares parameter names)
-    return lambda value: value
 
 
 @overload(put, strict=False)

@@ -1,0 +1,160 @@
+"""A tiny DeepSeek-V4 against transformers on the same weights: decode steps along the context, and prefill.
+
+    python benchmarks/deepseek_v4.py
+
+Both run in this process without HTTP, float32 and a float32 cache, each at its best number of threads; a pair is a run
+of each over the same tokens. The checkpoint is made here (`isotherm models make-tiny`). Beside the ratios: what a step
+takes under a maximum of 1M tokens against one of 4,096.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from transformers import DeepseekV4ForCausalLM
+
+from isotherm.engine import latent_parts
+from isotherm.engine.latent_runner import LatentRunner
+from isotherm.engine.options import EngineOptions
+from isotherm.engine.plan import Segment
+from isotherm.engine.sequence import Sequence
+from isotherm.model.checkpoint import open_checkpoint
+from isotherm.model.deepseek_v4.config import DeepseekV4Config
+from isotherm.model.deepseek_v4.tiny import write_tiny
+from lab import arguments
+from lab.rows import Row, Side, ratio_row, write
+from lab.servers import say
+
+CONTEXTS = (300, 4096, 16_384)
+PREFILL = 4096
+CHUNK = 512
+STEPS = 16
+BLOCK = 256
+
+
+class Ours:
+    """The network over its pool, driven as the engine drives it."""
+
+    def __init__(self, folder: Path, max_model_len: int = 32_768) -> None:
+        checkpoint = open_checkpoint(str(folder))
+        assert isinstance(checkpoint.config, DeepseekV4Config)
+        options = EngineOptions(str(folder), dtype="float32", kv_dtype="float32", max_num_seqs=1, kv_memory=256 << 20)
+        parts = latent_parts.assemble(checkpoint, checkpoint.config, options, max_model_len, torch.device("cpu"))
+        assert isinstance(parts.runner, LatentRunner)
+        self._runner = parts.runner
+        self._sequence = Sequence(0, [])
+
+    def prefill(self, tokens: list[int]) -> float:
+        blocks = list(range(-(-(len(tokens) + 4 * STEPS) // BLOCK)))
+        self._sequence = Sequence(0, list(tokens), blocks=blocks, slot=0)
+        began = time.perf_counter()
+        for start in range(0, len(tokens), CHUNK):
+            length = min(CHUNK, len(tokens) - start)
+            last = start + length == len(tokens)
+            self._runner.run([Segment(self._sequence, start, length, decode=False, ends_context=last)])
+        return time.perf_counter() - began
+
+    def step(self, token: int) -> float:
+        self._sequence.tokens.append(token)
+        began = time.perf_counter()
+        self._runner.run([Segment(self._sequence, len(self._sequence.tokens) - 1, 1, decode=True, ends_context=True)])
+        return time.perf_counter() - began
+
+
+class Theirs:
+    """transformers' own, with its cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self._model = DeepseekV4ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        self._model.eval()
+        self._cache: Any = None
+
+    def prefill(self, tokens: list[int]) -> float:
+        self._cache = None
+        return sum(self._run(tokens[start : start + CHUNK]) for start in range(0, len(tokens), CHUNK))
+
+    def step(self, token: int) -> float:
+        return self._run([token])
+
+    @torch.inference_mode()
+    def _run(self, tokens: list[int]) -> float:
+        began = time.perf_counter()
+        out = self._model(torch.tensor([tokens]), past_key_values=self._cache, use_cache=True, logits_to_keep=1)
+        self._cache = out.past_key_values
+        return time.perf_counter() - began
+
+
+@contextmanager
+def checkpoint(context: int) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        write_tiny(Path(folder), changes={"max_position_embeddings": context})
+        yield Path(folder)
+
+
+def best_threads(engine: Ours | Theirs, tokens: list[int]) -> int:
+    """1 or 2, whichever makes this engine's steps shorter."""
+    times = {}
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        engine.prefill(tokens)
+        times[threads] = median(engine.step(7) for _ in range(STEPS))
+    return min(times, key=times.__getitem__)
+
+
+def main() -> int:
+    args = arguments.parser(__doc__).parse_args()
+    pairs, contexts = (1, CONTEXTS[:1]) if args.quick else (args.pairs, CONTEXTS)
+    random = torch.Generator().manual_seed(0)
+    rows: list[Row] = []
+    with checkpoint(1 << 20) as folder:
+        engines = {"Isotherm": Ours(folder), "transformers": Theirs(folder)}
+        text = torch.randint(2, 500, (max(contexts),), generator=random).tolist()
+        threads = {name: best_threads(engine, text[:300]) for name, engine in engines.items()}
+        for order, context in enumerate(contexts):
+            found: dict[str, list[float]] = {name: [] for name in engines}
+            fill: dict[str, list[float]] = {name: [] for name in engines}
+            for pair in range(pairs):
+                for name, engine in engines.items():
+                    torch.set_num_threads(threads[name])
+                    fill[name].append(context / engine.prefill(text[:context]))
+                    found[name].append(1 / median(engine.step(7) for _ in range(STEPS)))
+                say(f"{context}, pair {pair + 1}: " + ", ".join(f"{n} {v[-1]:.1f} steps/s" for n, v in found.items()))
+            sides = [Side(name, found[name], "steps/s", f"{threads[name]} threads") for name in engines]
+            rows.append(ratio_row(f"DeepSeek-V4 tiny: decode at {context:,} tokens", *sides, 2.0, 40 + order))
+            if context == PREFILL:
+                sides = [Side(name, fill[name], "tokens/s", f"{threads[name]} threads") for name in engines]
+                rows.append(ratio_row(f"DeepSeek-V4 tiny: prefill of {PREFILL:,} tokens", *sides, 1.5, 45))
+    rows.append(_maximum(pairs, text[:512], threads["Isotherm"]))
+    return write("deepseek_v4", rows, quick=args.quick, out=args.out)
+
+
+def _maximum(pairs: int, text: list[int], threads: int) -> Row:
+    """A decode step at 512 tokens with a maximum of 1M over one with a maximum of 4,096."""
+    torch.set_num_threads(threads)
+    ratios = []
+    with checkpoint(1 << 20) as wide, checkpoint(4096) as narrow:
+        engines = Ours(wide, 1 << 20), Ours(narrow, 4096)
+        for engine in engines:
+            engine.prefill(text)
+        for _ in range(pairs):
+            times: list[list[float]] = [[], []]
+            for _ in range(2 * STEPS):
+                for engine, found in zip(engines, times, strict=True):
+                    found.append(engine.step(7))
+            ratios.append(median(times[0]) / median(times[1]))
+            for engine in engines:
+                engine.prefill(text)
+    what = "DeepSeek-V4 tiny: decode step at 512 tokens, maximum 1,048,576 over maximum 4,096"
+    return Row(what, ratios, "x", at_most=1.05, order=46)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

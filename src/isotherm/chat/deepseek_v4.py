@@ -1,0 +1,70 @@
+"""Conversations of DeepSeek-V4, which has no template: its makers' own library lays them out.
+
+The library keeps structure and text apart: what a client writes is encoded without the added vocabulary, so a typed
+``<｜User｜>`` is only text. Thinking is on unless the request says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isotherm.base.errors import RequestError, SetupError
+from isotherm.base.request import ChatPrompt
+
+ENCODING = "deepseek-v4"
+"""``TokenizerSpec.chat_encoding`` of models that speak it."""
+NAME = "DeepSeek-V4-Pro"
+"""The one V4 model that the library knows by name; the layout of Flash is the same."""
+SWITCHES = ("thinking", "enable_thinking")
+EFFORT = "reasoning_effort"
+THINK_TAGS = "<think></think>"
+"""What a prompt's end is read with, in place of a template."""
+
+
+class DeepseekV4Chat:
+    """Renders and encodes for one tokenizer (its description as JSON text)."""
+
+    def __init__(self, tokenizer_json: bytes) -> None:
+        try:
+            import deepseek_recipe  # noqa: PLC0415  (only models of this family need it)
+        except ImportError as error:
+            raise SetupError(
+                "DeepSeek-V4 needs the package deepseek-recipe for its prompts. Run: pip install 'isotherm[engine]'"
+            ) from error
+        self._library: Any = deepseek_recipe
+        tokenizer = deepseek_recipe.Tokenizer.from_str(tokenizer_json.decode("utf-8"))
+        self._encoding = deepseek_recipe.DeepseekV4Encoding().with_tokenizer(tokenizer)
+
+    def encode(self, prompt: ChatPrompt) -> tuple[list[int], str]:
+        """Ids and the rendered text; raises RequestError that says what the library refuses."""
+        if not prompt.add_generation_prompt:
+            raise RequestError(
+                "DeepSeek-V4's layout always ends with the answer's beginning; send add_generation_prompt true.",
+                param="add_generation_prompt",
+            )
+        body = {"model": NAME, "messages": [dict(message) for message in prompt.messages], **_thinking(prompt)}
+        if prompt.tools:
+            body["tools"] = [dict(tool) for tool in prompt.tools]
+        try:
+            request = self._library.ChatCompletionRequest(body).convert(self._library.ConversionOptions())
+            conversation = request.conversation
+            return self._encoding.encode(conversation), self._encoding.render_conversation(conversation).prompt
+        except (self._library.ConversionError, ValueError, RuntimeError) as error:
+            raise RequestError(f"DeepSeek-V4 cannot take this conversation: {error}", param="messages") from error
+
+
+def _thinking(prompt: ChatPrompt) -> dict[str, Any]:
+    """The request's ``chat_template_kwargs`` as the library's fields; RequestError for any other."""
+    fields: dict[str, Any] = {}
+    for name, value in prompt.template_kwargs.items():
+        if name in SWITCHES and isinstance(value, bool):
+            fields["thinking"] = {"type": "enabled" if value else "disabled"}
+        elif name == EFFORT and isinstance(value, str):
+            fields[EFFORT] = value
+        else:
+            raise RequestError(
+                f"chat_template_kwargs.{name} {value!r} means nothing to DeepSeek-V4; it takes "
+                f"{' or '.join(SWITCHES)} (true or false) and {EFFORT} (low, high or max).",
+                param="chat_template_kwargs",
+            )
+    return fields

@@ -1,0 +1,48 @@
+"""From the scheduler's segments to forwards of a DeepSeek-V4 network over its pool."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool
+from isotherm.engine.plan import Segment
+from isotherm.engine.runner import logit_rows
+from isotherm.model.deepseek_v4.memory import Span
+from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
+
+
+class LatentRunner:
+    """Runs forwards of a model over its pool. A decode row is a span of one token."""
+
+    def __init__(self, model: DeepseekV4, pool: LatentPool) -> None:
+        self._model, self._pool = model, pool
+
+    @torch.inference_mode()
+    def run(self, forward: list[Segment]) -> Tensor:
+        """Logits float32 [rows, vocabulary], rows in segment order (see ``plan.Segment``)."""
+        return self._model.forward(self._forward(forward), self._pool)
+
+    def _forward(self, segments: list[Segment]) -> Forward:
+        spans, first = [], 0
+        for segment in segments:
+            slot = segment.sequence.slot
+            assert slot is not None, "a sequence that runs has a slot"
+            end = segment.start + segment.length
+            blocks = self._long(segment.sequence.blocks[: -(-end // LATENT_BLOCK)])
+            spans.append(Span(first, first + segment.length, segment.start, slot, blocks))
+            first += segment.length
+        rows = logit_rows(segments)
+        return Forward(
+            token_ids=self._long(
+                list(chain.from_iterable(s.sequence.tokens[s.start : s.start + s.length] for s in segments))
+            ),
+            positions=self._long(list(chain.from_iterable(range(s.start, s.start + s.length) for s in segments))),
+            spans=spans,
+            logit_rows=None if rows is None else self._long(rows),
+        )
+
+    def _long(self, values: list[int]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._model.device)

@@ -1,0 +1,1 @@
+"""The DeepSeek-V4 architecture: its configuration, its checkpoints, its network."""

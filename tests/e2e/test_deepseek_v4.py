@@ -1,0 +1,93 @@
+"""A DeepSeek-V4 checkpoint made here, served by the real server, asked by the real client."""
+
+import json
+import subprocess
+import sys
+
+import openai
+import pytest
+import torch
+
+from support.server_process import ServerProcess
+
+ISOTHERM = [sys.executable, "-m", "isotherm"]
+PROMPT = [5 + index * 37 % 480 for index in range(300)]
+
+
+def models(*words):
+    command = [*ISOTHERM, "models", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "tiny"
+    made = models("make-tiny", folder)
+    assert made.stdout.strip() == str(folder)
+    return folder
+
+
+def serve(folder, kv_dtype, *words):
+    command = [*ISOTHERM, "serve", str(folder), "--port", "0", "--kv-dtype", kv_dtype, "--kv-memory", "64M"]
+    return ServerProcess([*command, "--max-num-seqs", "4", *words], OMP_NUM_THREADS="1")
+
+
+@pytest.mark.parametrize("kv_dtype", ["bfloat16", "fp8_e4m3"])
+def test_it_chats_streamed_and_whole(folder, kv_dtype):
+    ask = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12, "temperature": 0}
+    with serve(folder, kv_dtype) as server, openai.OpenAI(base_url=f"{server.url()}/v1", api_key="none") as client:
+        whole = client.chat.completions.create(**ask)
+        chunks = list(client.chat.completions.create(**ask, stream=True))
+        assert whole.usage.completion_tokens == 12
+        message = whole.choices[0].message
+        thought = "".join(
+            getattr(chunk.choices[0].delta, "reasoning_content", None) or "" for chunk in chunks if chunk.choices
+        )
+        content = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        assert (thought, content) == (getattr(message, "reasoning_content", None) or "", message.content or "")
+        assert f"kv dtype      {kv_dtype}" in server.log or kv_dtype in server.log
+        assert "draft blocks" in server.log
+
+
+def test_scores_of_a_prompt_are_those_of_transformers(folder):
+    from transformers import DeepseekV4ForCausalLM
+
+    model = DeepseekV4ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    with torch.inference_mode():
+        expected = model(torch.tensor([PROMPT])).logits[0].log_softmax(-1)
+    ask = {"prompt": PROMPT, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+    with (
+        serve(folder, "float32", "--dtype", "float32") as server,
+        openai.OpenAI(base_url=f"{server.url()}/v1", api_key="none") as client,
+    ):
+        answer = client.completions.create(model="tiny", **ask)
+    scores = answer.choices[0].logprobs.token_logprobs[1 : len(PROMPT)]
+    for position, (token, score) in enumerate(zip(PROMPT[1:], scores, strict=True)):
+        assert abs(expected[position, token] - score) < 1e-4
+
+
+def test_inspect_says_what_a_token_costs_in_every_precision(folder):
+    run = subprocess.run(
+        [*ISOTHERM, "models", "inspect", str(folder), "--json"], capture_output=True, text=True, check=True
+    )
+    facts = json.loads(run.stdout)
+    # Two layers by 4 with rows of 80 and keys of 32, two by 128 with rows of 80.
+    assert facts["kv_bytes_per_token"] == {
+        "fp8_e4m3": 2 * (64 + 32 + 8 + 36) / 4 + 2 * 104 / 128,
+        "bfloat16": 2 * (160 + 64) / 4 + 2 * 160 / 128,
+        "float32": 2 * (320 + 128) / 4 + 2 * 320 / 128,
+    }
+    people = models("inspect", folder)
+    assert "2 by 4, 2 by 128; 1 with the window alone (16 tokens)" in people.stdout
+
+
+def test_a_precision_that_cannot_be_is_refused(folder, tmp_path):
+    narrow = tmp_path / "shape.json"
+    narrow.write_text('{"head_dim": 64}')
+    made = tmp_path / "narrow"
+    subprocess.run(
+        [*ISOTHERM, "models", "make-tiny", str(made), "--shape", str(narrow)], check=True, capture_output=True
+    )
+    with serve(made, "fp8_e4m3") as server:
+        assert server.end(60) == 2
+        assert "--kv-dtype fp8_e4m3 is not possible" in server.log

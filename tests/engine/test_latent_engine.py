@@ -1,0 +1,151 @@
+"""A whole engine over a small DeepSeek-V4 network: every answer is that of one uncached forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.fakes import drain, params
+from isotherm.engine.factory import build
+from isotherm.engine.loop import Engine
+from isotherm.engine.messages import Piece, Submit
+from isotherm.engine.options import EngineOptions
+from isotherm.model.checkpoint import open_checkpoint
+from isotherm.model.deepseek_v4.memory import Span
+from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
+from isotherm.model.deepseek_v4.tiny import write_tiny
+from isotherm.model.deepseek_v4.weights import load_weights
+from support.latent_memory import PlainMemory
+
+TOLERANCE = 1e-4
+"""Of log-probabilities: twice that of logits, for a score has the logsumexp of all in it too."""
+TEXT = torch.randint(2, 500, (900,), generator=torch.Generator().manual_seed(5)).tolist()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    write_tiny(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reference(folder: Path) -> Callable[[list[int]], torch.Tensor]:
+    """Log-probabilities [tokens, V] of one forward over everything, with a memory that rounds and reuses nothing."""
+    checkpoint = open_checkpoint(str(folder))
+    weights = load_weights(checkpoint.config, checkpoint.tensors, torch.float32, torch.device("cpu"))
+    model = DeepseekV4(checkpoint.config, weights, torch.float32)
+
+    def scores(tokens: list[int]) -> torch.Tensor:
+        span = Span(0, len(tokens), 0, 0, torch.empty(0, dtype=torch.int64))
+        batch = Forward(torch.tensor(tokens), torch.arange(len(tokens)), [span], None)
+        with torch.inference_mode():
+            return model.forward(batch, PlainMemory(checkpoint.config)).log_softmax(-1)
+
+    return scores
+
+
+def start(folder: Path, **changes: object) -> Engine:
+    options = {"max_num_seqs": 4, "max_model_len": 2048, "kv_memory": 64 << 20, "threads": 1}
+    fields = {"dtype": "float32", "kv_dtype": "float32", **options, **changes}
+    return build(EngineOptions(str(folder), **fields)).engine  # type: ignore[arg-type]
+
+
+def ask(engine: Engine, sequence: int, prompt: list[int], **changes: object) -> None:
+    engine.submit(Submit(sequence, prompt, params(**{"max_tokens": 5, "logprobs": 0, **changes})))
+
+
+def check(prompt: list[int], pieces: list[Piece], reference: Callable[[list[int]], torch.Tensor]) -> None:
+    """Each answer token is the likeliest after what came before, with the reference's score."""
+    answer = [token for piece in pieces for token in piece.token_ids]
+    got = [score.logprob for piece in pieces for score in piece.scores]
+    expected = reference(prompt + answer)[len(prompt) - 1 : -1]
+    for row, token, logprob in zip(expected, answer, got, strict=True):
+        assert abs(row[token] - logprob) < TOLERANCE
+        assert row.max() - row[token] < TOLERANCE, "greedy"
+
+
+def test_prompt_scores_are_those_of_one_forward(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    engine = start(folder)
+    ask(engine, 0, TEXT[:700], prompt_logprobs=0)
+    pieces = drain(engine)[0]
+    expected = reference(TEXT[:700])
+    for position, score in enumerate(pieces[0].prompt_scores[1:]):
+        assert abs(expected[position, score.token_id] - score.logprob) < TOLERANCE
+    check(TEXT[:700], pieces, reference)
+
+
+def test_a_crowd_of_unequal_lengths(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    """Six sequences over four places, arriving one by one; two are aborted in the middle."""
+    engine = start(folder)
+    prompts = {n: TEXT[n : n + length] for n, length in enumerate((3, 300, 127, 128, 513, 40))}
+    prompts[6] = TEXT[100:420]
+    pieces: dict[int, list[Piece]] = {n: [] for n in prompts}
+    for n, prompt in prompts.items():
+        ask(engine, n, prompt, max_tokens=9)
+        for piece in engine.step():
+            pieces[piece.sequence].append(piece)
+        engine.check_integrity()
+    engine.abort(4)
+    engine.abort(1)
+    for n, more in drain(engine).items():
+        pieces[n] += more
+    for n in (0, 2, 3, 5, 6):
+        check(prompts[n], pieces[n], reference)
+    assert engine.stats().blocks_active == 0
+
+
+@pytest.mark.parametrize(("length", "hit"), [(255, 0), (256, 0), (257, 256), (512, 256), (513, 512), (700, 512)])
+def test_a_prefix_hit_changes_nothing(
+    length: int, hit: int, folder: Path, reference: Callable[[list[int]], torch.Tensor]
+) -> None:
+    engine = start(folder)
+    prompt = TEXT[:length]
+    for sequence in range(2):
+        ask(engine, sequence, prompt)
+        pieces = drain(engine)[sequence]
+        check(prompt, pieces, reference)
+    assert pieces[-1].finish.usage.cached_tokens == hit
+    assert engine.stats().snapshots_restored_total == (hit > 0)
+    assert engine.stats().snapshots > 0
+
+
+def test_a_conversation_reuses_its_answers(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    """Decoding passes a block's end: the next turn finds the snapshot that was taken there."""
+    engine = start(folder)
+    ask(engine, 0, TEXT[:250], max_tokens=20)
+    answer = [token for piece in drain(engine)[0] for token in piece.token_ids]
+    turn = TEXT[:250] + answer + TEXT[300:340]
+    ask(engine, 1, turn)
+    pieces = drain(engine)[1]
+    assert pieces[-1].finish.usage.cached_tokens == 256
+    check(turn, pieces, reference)
+
+
+def test_preempted_sequences_come_back_whole(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    """Blocks for four and a half sequences of two blocks each."""
+    roomy = start(folder)
+    pool = roomy._runner._pool
+    slots = pool.num_slots * pool.slot_bytes()
+    engine = start(folder, kv_memory=slots + 5 * pool.block_bytes())
+    assert engine.scheduler.blocks.num_blocks == 5
+    prompts = {n: TEXT[n : n + 200 + 10 * n] for n in range(4)}
+    for n, prompt in prompts.items():
+        ask(engine, n, prompt, max_tokens=70)
+    pieces = drain(engine)
+    assert engine.stats().preemptions_total > 0
+    for n, prompt in prompts.items():
+        check(prompt, pieces[n], reference)
+
+
+@pytest.mark.parametrize("kv_dtype", ["bfloat16", "fp8_e4m3"])
+def test_rounded_caches_stay_near(kv_dtype: str, folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    engine = start(folder, kv_dtype=kv_dtype)
+    ask(engine, 0, TEXT[:600], prompt_logprobs=0, max_tokens=1)
+    (piece,) = drain(engine)[0]
+    expected = reference(TEXT[:600])
+    errors = [abs(float(expected[n, s.token_id]) - s.logprob) for n, s in enumerate(piece.prompt_scores[1:])]
+    assert 0 < sum(errors) / len(errors) < 0.5

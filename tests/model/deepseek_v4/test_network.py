@@ -1,0 +1,84 @@
+"""The network against transformers' own, in float32, fed whole and in pieces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from isotherm.model.deepseek_v4.memory import Span
+from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
+from isotherm.model.deepseek_v4.read_config import read_config
+from isotherm.model.deepseek_v4.tensors import by_release_names
+from isotherm.model.deepseek_v4.tiny import write_tiny
+from isotherm.model.deepseek_v4.weights import load_weights
+from isotherm.model.huggingface import read_weights
+from support.latent_memory import PlainMemory
+
+TOLERANCE = 5e-5
+LENGTH = 620
+TOKENS = torch.randint(2, 500, (LENGTH,), generator=torch.Generator().manual_seed(3))
+SHAPES: dict[str, dict[str, Any]] = {
+    "tiny": {},
+    "all rows": {"index_topk": 512},
+    "wider": {"hidden_size": 192, "num_attention_heads": 8, "head_dim": 80, "index_topk": 16, "sliding_window": 32},
+}
+
+
+def load(folder: Path) -> DeepseekV4:
+    raw = json.loads((folder / "config.json").read_text())
+    config = read_config(raw, "config.json")
+    tensors = by_release_names(read_weights(folder), config)
+    return DeepseekV4(config, load_weights(config, tensors, torch.float32, torch.device("cpu")), torch.float32)
+
+
+def feed(model: DeepseekV4, pieces: list[int], memory: PlainMemory, slot: int = 0) -> torch.Tensor:
+    rows, start = [], 0
+    for length in pieces:
+        span = Span(0, length, start, slot, torch.empty(0, dtype=torch.int64))
+        part = TOKENS[start : start + length]
+        positions = torch.arange(start, start + length)
+        with torch.inference_mode():
+            rows.append(model.forward(Forward(part, positions, [span], None), memory))
+        start += length
+    return torch.cat(rows)
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DeepseekV4]:
+    folder = tmp_path_factory.mktemp("network")
+    write_tiny(folder, seed=1, changes=SHAPES[request.param])
+    return folder, load(folder)
+
+
+@pytest.fixture(scope="module")
+def expected(network: tuple[Path, DeepseekV4]) -> torch.Tensor:
+    from transformers import DeepseekV4ForCausalLM
+
+    reference = DeepseekV4ForCausalLM.from_pretrained(
+        network[0], dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    with torch.inference_mode():
+        return reference.eval()(TOKENS[None]).logits[0]
+
+
+def test_logits_are_those_of_transformers(network: tuple[Path, DeepseekV4], expected: torch.Tensor) -> None:
+    model = network[1]
+    got = feed(model, [LENGTH], PlainMemory(model.config))
+    assert (got - expected).abs().max() < TOLERANCE
+
+
+@pytest.mark.parametrize("chunk", [3, 63, 127, 128, 129, 255, 256, 257])
+def test_pieces_of_any_size_give_the_same(chunk: int, network: tuple[Path, DeepseekV4], expected: torch.Tensor) -> None:
+    model = network[1]
+    pieces = [chunk] * (LENGTH // chunk) + ([LENGTH % chunk] if LENGTH % chunk else [])
+    assert (feed(model, pieces, PlainMemory(model.config)) - expected).abs().max() < TOLERANCE
+
+
+def test_token_by_token_after_a_prompt(network: tuple[Path, DeepseekV4], expected: torch.Tensor) -> None:
+    model = network[1]
+    got = feed(model, [129, *[1] * 160], PlainMemory(model.config))
+    assert (got - expected[:289]).abs().max() < TOLERANCE
