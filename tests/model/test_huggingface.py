@@ -185,7 +185,7 @@ def test_damage_in_a_safetensors_header_never_gives_another_error(tmp_path_facto
 @pytest.mark.parametrize(
     ("entry", "complaint"),
     [
-        ({"dtype": "I8", "shape": [4], "data_offsets": [0, 4]}, "stored as I8"),
+        ({"dtype": "U16", "shape": [4], "data_offsets": [0, 8]}, "stored as U16"),
         ({"dtype": "F32", "shape": [4], "data_offsets": [0, 4]}, "does not fit"),
         ({"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}, "impossible"),
         ({"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}, "gap"),
@@ -226,3 +226,20 @@ def test_a_hub_that_cannot_be_reached_says_so(hub, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(SetupError, match="someone/other"):
         open_checkpoint("someone/other")
+
+
+def test_codes_without_their_meaning_are_refused(tmp_path):
+    """A Llama-type folder whose weights are 8-bit codes is not served as numbers."""
+    from model.test_llama_families import save
+
+    save("grouped", tmp_path)
+    path = tmp_path / "model.safetensors"
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    entry = header["model.layers.0.self_attn.q_proj.weight"]
+    entry["dtype"], entry["shape"] = "U8", [entry["shape"][0], 4 * entry["shape"][1]]
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+    with pytest.raises(SetupError, match="q_proj.weight is stored as U8"):
+        open_checkpoint(str(tmp_path))

@@ -6,7 +6,7 @@ Nothing here needs torch: listing, inspecting and fetching work without an engin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,7 +29,7 @@ from isotherm.model.gguf_tokenizer import tokenizer_from_gguf
 from isotherm.model.huggingface_config import config_from_huggingface
 from isotherm.model.huggingface_tokenizer import generation_config, tokenizer_from_folder
 from isotherm.model.progress import Progress, silent
-from isotherm.model.tensors import TensorSource
+from isotherm.model.tensors import PLAIN, TensorSource
 
 Config = LlamaConfig | DeepseekV4Config
 
@@ -75,7 +75,7 @@ def _open_gguf(path: Path, name: str) -> Checkpoint:
     file = read_gguf(path)
     config = config_from_gguf(file)
     tensors = GgufTensors(file, config)
-    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, tensor_shapes(config), config, path)
+    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, lambda: tensor_shapes(config), config, path)
     return Checkpoint(name, path, "gguf", config, tokenizer_from_gguf(file), {}, tensors)
 
 
@@ -85,10 +85,16 @@ def _open_folder(folder: Path, name: str) -> Checkpoint:
         return _open_deepseek_v4(folder, name, raw)
     config = config_from_huggingface(raw, str(folder / "config.json"))
     tensors = huggingface.read_weights(folder)
+    for tensor_name, tensor in tensors.items():
+        if tensor.kind in PLAIN:
+            raise SetupError(
+                f"{folder}: {tensor_name} is stored as {tensor.kind}, which a {config.architecture} has not."
+            )
     if config.tie_word_embeddings:
         # Some publishers save the tied head again.
         tensors.pop("lm_head.weight", None)
-    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, tensor_shapes(config), config, folder)
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    check_tensors(shapes, lambda: tensor_shapes(config), config, folder)
     tokenizer = tokenizer_from_folder(folder, raw)
     return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors)
 
@@ -98,7 +104,7 @@ def _open_deepseek_v4(folder: Path, name: str, raw: Mapping[str, Any]) -> Checkp
     found = huggingface.read_weights(folder)
     tensors = by_release_names(found, config)
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    check_tensors(shapes, deepseek_v4_shapes(config), config, folder)
+    check_tensors(shapes, lambda: deepseek_v4_shapes(config), config, folder)
     notices = []
     if drafts := draft_tensors(found):
         notices.append(f"{drafts} tensors of draft blocks (mtp.*) are left out: this is served without speculation")
@@ -109,11 +115,21 @@ def _open_deepseek_v4(folder: Path, name: str, raw: Mapping[str, Any]) -> Checkp
 
 
 def check_tensors(
-    found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]], config: Config, path: Path
+    found: Mapping[str, tuple[int, ...]],
+    expected: Callable[[], Mapping[str, tuple[int, ...]]],
+    config: Config,
+    path: Path,
 ) -> None:
-    """Raise one SetupError that lists every missing, unexpected and mis-shaped tensor."""
+    """Raise one SetupError that lists every missing, unexpected and mis-shaped tensor.
+
+    ``expected`` is asked only once the sizes are not absurd: a damaged number may describe more tensors than memory
+    holds.
+    """
     if config.num_layers > len(found):
         raise SetupError(f"{path} describes {config.num_layers} layers but holds only {len(found)} tensors.")
+    if isinstance(config, DeepseekV4Config) and config.experts.count > len(found):
+        raise SetupError(f"{path} describes {config.experts.count} experts but holds only {len(found)} tensors.")
+    wanted = expected()
     problems = [f"{name} is missing" for name in wanted if name not in found]
     problems += [f"{name} is not known in {config.architecture}" for name in found if name not in wanted]
     problems += [

@@ -100,6 +100,7 @@ def test_every_name_of_the_release_stays_itself(tmp_path: Path) -> None:
         ({"num_experts_per_tok": 9}, "num_experts_per_tok 9 is more than"),
         ({"hidden_size": 256}, "has shape"),
         ({"n_routed_experts": 9}, "ffn.experts.8.w1.weight is missing"),
+        ({"n_routed_experts": 10**12}, "describes 1000000000000 experts but holds only"),
         ({"num_hidden_layers": ...}, "num_hidden_layers must be a positive whole number"),
     ],
 )

@@ -31,7 +31,7 @@ def mix(
 def normed(streams: Tensor, norm_eps: float) -> Tensor:
     """All streams of a row as one vector of root mean square 1: float32 [T, S C]."""
     flat = streams.flatten(1).float()
-    return flat * torch.rsqrt(flat.square().mean(-1, keepdim=True) + norm_eps)
+    return F.rms_norm(flat, flat.shape[1:], None, norm_eps)
 
 
 def collapse(streams: Tensor, pre: Tensor) -> Tensor:

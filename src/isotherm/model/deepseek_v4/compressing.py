@@ -52,6 +52,6 @@ def _rows(compressor: Compressor, windows: Tensor, state: Tensor, first: int, ro
             previous_gates = torch.full_like(previous_gates, float("-inf"))
         values, gates = overlapping(previous_values, values), overlapping(previous_gates, gates)
     pooled = pool_windows(values, gates)
-    rows = pooled * torch.rsqrt(pooled.square().mean(-1, keepdim=True) + eps) * compressor.norm
+    rows = F.rms_norm(pooled, pooled.shape[1:], compressor.norm, eps)
     positions = torch.arange(first, first + len(rows), device=rows.device) * ratio
     return rotate_last(rows, *rope.at(positions, compressed=True))

@@ -71,9 +71,7 @@ class DeepseekV4:
 
     def _norm(self, x: Tensor, weight: Tensor | None = None) -> Tensor:
         """Root mean square 1 over the last axis, times the weight: float32."""
-        x = x.float()
-        x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.config.rms_norm_eps)
-        return x if weight is None else x * weight
+        return F.rms_norm(x.float(), x.shape[-1:], weight, self.config.rms_norm_eps)
 
     def _attend(self, index: int, x: Tensor, batch: Forward, memory: Memory) -> Tensor:
         """Attention of all rows: x [T, C] -> [T, C]."""
