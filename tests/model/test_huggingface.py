@@ -241,5 +241,5 @@ def test_codes_without_their_meaning_are_refused(tmp_path):
     entry["dtype"], entry["shape"] = "U8", [entry["shape"][0], 4 * entry["shape"][1]]
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
-    with pytest.raises(SetupError, match="q_proj.weight is stored as U8"):
+    with pytest.raises(SetupError, match=r"q_proj\.weight is stored as U8"):
         open_checkpoint(str(tmp_path))
