@@ -156,7 +156,10 @@ async def test_the_prefix_is_reused(backend):
     prompt = ChatPrompt([{"role": "user", "content": question}])
     first = (await collect(backend, prompt, max_tokens=3))[1]
     second = (await collect(backend, prompt, max_tokens=3))[1]
-    assert [deltas[-1].finish.usage.cached_tokens for deltas in (first, second)] == [0, 512]
+    cold, warm = (deltas[-1].finish.usage for deltas in (first, second))
+    # Deterministic: whole chunks of 512, or, on a matrix unit, whole blocks of 32.
+    assert cold.cached_tokens == 0
+    assert warm.cached_tokens in (512, (warm.prompt_tokens - 1) // 32 * 32)
     assert text(first) == text(second)
 
 
