@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from transformers import DeepseekV4ForCausalLM
 
+from isotherm.cache.latent_pool import LATENT_BLOCK
 from isotherm.engine import latent_parts
 from isotherm.engine.latent_runner import LatentRunner
 from isotherm.engine.options import EngineOptions
@@ -37,7 +38,6 @@ CONTEXTS = (300, 4096, 16_384)
 PREFILL = 4096
 CHUNK = 512
 STEPS = 16
-BLOCK = 256
 
 
 class Ours:
@@ -53,7 +53,7 @@ class Ours:
         self._sequence = Sequence(0, [])
 
     def prefill(self, tokens: list[int]) -> float:
-        blocks = list(range(-(-(len(tokens) + 4 * STEPS) // BLOCK)))
+        blocks = list(range(-(-(len(tokens) + 4 * STEPS) // LATENT_BLOCK)))
         self._sequence = Sequence(0, list(tokens), blocks=blocks, slot=0)
         began = time.perf_counter()
         for start in range(0, len(tokens), CHUNK):

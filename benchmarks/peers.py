@@ -220,11 +220,11 @@ def main() -> int:
     installed = versions(folder)
     engines = prepare(folder)
     wanted = [comparison for comparison in COMPARISONS if comparison.key in args.only]
-    probe = Probe()
+    probe, tried = Probe(), settings(args.threads)
     for key, engine in engines.items():
         needed = [comparison for comparison in wanted if key in (comparison.ours, comparison.peer)]
         if needed:
-            probe.run(key, engine, needed, settings(args.threads)[-1:] if args.quick else settings(args.threads))
+            probe.run(key, engine, needed, tried[-1:] if args.quick else tried)
     pairs = 1 if args.quick else args.pairs
     extra, rows = {"peers": installed, "probe": probe.figures}, []
     with Bench(engines, probe.best) as bench:

@@ -91,3 +91,18 @@ def test_a_precision_that_cannot_be_is_refused(folder, tmp_path):
     with serve(made, "fp8_e4m3") as server:
         assert server.end(60) == 2
         assert "--kv-dtype fp8_e4m3 is not possible" in server.log
+
+
+def test_a_shape_that_cannot_be_leaves_no_folder(tmp_path):
+    shape, target = tmp_path / "shape.json", tmp_path / "made"
+    for text, flags, message in (
+        ('{"vocab_size": 200}', [], "no room for bytes and markers"),
+        ('{"hidden_size": 100}', ["--release"], "multiples of 32"),
+        ("[1]", [], "must hold a JSON object"),
+        ("{", [], "is no JSON"),
+    ):
+        shape.write_text(text)
+        command = [*ISOTHERM, "models", "make-tiny", str(target), "--shape", str(shape), *flags]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (run.returncode, target.exists()) == (2, False)
+        assert message in run.stderr

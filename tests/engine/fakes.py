@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -116,18 +118,18 @@ class Letters:
         return Letters.Stops(stops)
 
 
-def limits(**changes: object) -> Limits:
+def limits(**changes: Any) -> Limits:
     """Small enough for tests to meet every border: blocks of 4, chunks of 16, 64 blocks."""
-    values: dict[str, object] = {
-        "max_model_len": 200,
-        "pool_tokens": 256,
-        "max_num_seqs": 8,
-        "max_queue": 1000,
-        "vocab_size": VOCAB,
-        "block_size": 4,
-        "prefill_chunk": 16,
-    }
-    return Limits(**{**values, **changes})  # type: ignore[arg-type]
+    small = Limits(
+        max_model_len=200,
+        pool_tokens=256,
+        max_num_seqs=8,
+        max_queue=1000,
+        vocab_size=VOCAB,
+        block_size=4,
+        prefill_chunk=16,
+    )
+    return replace(small, **changes)
 
 
 MODES: tuple[dict[str, bool], ...] = (
@@ -145,9 +147,8 @@ def make_engine(bounds: Limits | None = None) -> tuple[Engine, HashRunner]:
     return Engine(runner, BlockManager(num_blocks, bounds.block_size), bounds, Letters()), runner
 
 
-def params(**changes: object) -> SamplingParams:
-    values: dict[str, object] = {"temperature": 0.0, "max_tokens": 8, "ignore_eos": True}
-    return SamplingParams(**{**values, **changes})  # type: ignore[arg-type]
+def params(**changes: Any) -> SamplingParams:
+    return replace(SamplingParams(temperature=0.0, max_tokens=8, ignore_eos=True), **changes)
 
 
 def submit(engine: Engine, sequence: int, tokens: Items[int], **changes: object) -> None:

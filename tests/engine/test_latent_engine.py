@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from engine.fakes import drain, params
+from isotherm.base.errors import SetupError
+from isotherm.cache.latent_pool import block_bytes, slot_bytes
 from isotherm.engine.factory import build
+from isotherm.engine.latent_parts import divide, layouts
 from isotherm.engine.loop import Engine
 from isotherm.engine.messages import Piece, Submit
 from isotherm.engine.options import EngineOptions
@@ -48,13 +53,20 @@ def reference(folder: Path) -> Callable[[list[int]], torch.Tensor]:
     return scores
 
 
-def start(folder: Path, **changes: object) -> Engine:
-    options = {"max_num_seqs": 4, "max_model_len": 2048, "kv_memory": 64 << 20, "threads": 1}
-    fields = {"dtype": "float32", "kv_dtype": "float32", **options, **changes}
-    return build(EngineOptions(str(folder), **fields)).engine  # type: ignore[arg-type]
+def start(folder: Path, **changes: Any) -> Engine:
+    exact = EngineOptions(
+        str(folder),
+        dtype="float32",
+        kv_dtype="float32",
+        max_num_seqs=4,
+        max_model_len=2048,
+        kv_memory=64 << 20,
+        threads=1,
+    )
+    return build(replace(exact, **changes)).engine
 
 
-def ask(engine: Engine, sequence: int, prompt: list[int], **changes: object) -> None:
+def ask(engine: Engine, sequence: int, prompt: list[int], **changes: Any) -> None:
     engine.submit(Submit(sequence, prompt, params(**{"max_tokens": 5, "logprobs": 0, **changes})))
 
 
@@ -127,10 +139,12 @@ def test_a_conversation_reuses_its_answers(folder: Path, reference: Callable[[li
 
 def test_preempted_sequences_come_back_whole(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
     """Blocks for four and a half sequences of two blocks each."""
-    roomy = start(folder)
-    pool = roomy._runner._pool
-    slots = pool.num_slots * pool.slot_bytes()
-    engine = start(folder, kv_memory=slots + 5 * pool.block_bytes())
+    config = open_checkpoint(str(folder)).config
+    window, compressors = layouts(config, "float32")
+    in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
+    in_block = block_bytes(compressors)
+    assert in_block < in_slot, "five blocks leave no room for a snapshot"
+    engine = start(folder, kv_memory=4 * in_slot + 5 * in_block)
     assert engine.scheduler.blocks.num_blocks == 5
     prompts = {n: TEXT[n : n + 200 + 10 * n] for n in range(4)}
     for n, prompt in prompts.items():
@@ -149,3 +163,22 @@ def test_rounded_caches_stay_near(kv_dtype: str, folder: Path, reference: Callab
     expected = reference(TEXT[:600])
     errors = [abs(float(expected[n, s.token_id]) - s.logprob) for n, s in enumerate(piece.prompt_scores[1:])]
     assert 0 < sum(errors) / len(errors) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("memory", "sizes"),
+    [
+        (1000, (50, 1)),
+        (10**6, (90, 90)),
+        (10**9, (90, 90)),
+        (411, (1, 0)),
+    ],
+)
+def test_memory_is_shared_between_blocks_and_snapshots(memory: int, sizes: tuple[int, int]) -> None:
+    """Four running sequences of 100 bytes, blocks of 10, 90 of them useful."""
+    assert divide(memory, 100, 10, 4, 90) == sizes
+
+
+def test_too_little_memory_says_what_is_needed() -> None:
+    with pytest.raises(SetupError, match=r"409 bytes .* too few: windows of 4 sequences take 400, a block 10"):
+        divide(409, 100, 10, 4, 90)

@@ -6,6 +6,7 @@ compressors are filling lie in *slots*: one for each running sequence, and as ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +45,17 @@ class Pooled:
     state_width: int
 
 
+def block_bytes(compressors: Sequence[Pooled]) -> int:
+    """Bytes of a block over all layers."""
+    return sum(each.layout.page_bytes(LATENT_BLOCK // each.ratio) for each in compressors)
+
+
+def slot_bytes(num_layers: int, window: int, layout: RowLayout, compressors: Sequence[Pooled]) -> int:
+    """Bytes of a slot: the window's rows of every layer, and the states of compressors."""
+    states = sum(4 * each.state_rows * each.state_width for each in compressors)
+    return num_layers * layout.page_bytes(window) + states
+
+
 class LatentPool:
     """Implements ``model.deepseek_v4.memory.Memory``."""
 
@@ -52,7 +64,7 @@ class LatentPool:
         num_layers: int,
         window: int,
         window_layout: RowLayout,
-        compressors: list[Pooled],
+        compressors: Sequence[Pooled],
         num_blocks: int,
         num_slots: int,
         device: torch.device,
@@ -105,14 +117,6 @@ class LatentPool:
         """Everything of fixed size from one slot to another: a snapshot is taken, or given back."""
         for store in (*self._recent, *self._state.values()):
             store[target] = store[source]
-
-    def slot_bytes(self) -> int:
-        """Bytes of a slot."""
-        return sum(store[0].numel() * store.element_size() for store in (*self._recent, *self._state.values()))
-
-    def block_bytes(self) -> int:
-        """Bytes of a block over all layers."""
-        return sum(store[0].numel() * store.element_size() for store in self._rows.values())
 
     def _slots(self, span: SpanLike, count: int) -> Tensor:
         return torch.full((count,), span.slot)

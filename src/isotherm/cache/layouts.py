@@ -18,11 +18,13 @@ FP8_MAX = 448.0
 
 
 class RowLayout(Protocol):
-    """``row_bytes`` counts a row with its scales, without what pads a page."""
+    """``row_bytes`` counts a row with its scales, ``page_bytes`` a page of rows with what pads it."""
 
     name: str
     width: int
     row_bytes: int
+
+    def page_bytes(self, rows: int) -> int: ...
 
     def allocate(self, pages: int, rows: int, device: torch.device) -> Tensor:
         """Room for ``pages`` pages of ``rows`` rows, the page as first axis; starts as zeros."""
@@ -43,6 +45,9 @@ class PlainRows:
     def __init__(self, width: int, dtype: torch.dtype) -> None:
         self.name, self.width, self.dtype = str(dtype).removeprefix("torch."), width, dtype
         self.row_bytes = width * dtype.itemsize
+
+    def page_bytes(self, rows: int) -> int:
+        return rows * self.row_bytes
 
     def allocate(self, pages: int, rows: int, device: torch.device) -> Tensor:
         return zeros((pages, rows, self.width), self.dtype, device)
@@ -122,8 +127,11 @@ class ScaledRows:
     def __init__(self, width: int) -> None:
         self.width, self.row_bytes = width, index_row_bytes(self.name, width)
 
+    def page_bytes(self, rows: int) -> int:
+        return rows * self.row_bytes
+
     def allocate(self, pages: int, rows: int, device: torch.device) -> Tensor:
-        return zeros((pages, rows * self.row_bytes), torch.uint8, device)
+        return zeros((pages, self.page_bytes(rows)), torch.uint8, device)
 
     def _places(self, store: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
         rows = store.shape[1] // self.row_bytes

@@ -56,7 +56,8 @@ def readable(entries: Mapping[str, Any]) -> dict[str, str]:
     for origin, values in rest.pop("defaults", {}).items():
         lines[f"{origin} defaults"] = ", ".join(f"{name} {_number(value)}" for name, value in values.items())
     for name, value in rest.items():
-        shown = _megabytes(value) if name.endswith("_bytes") else str(value)
+        words = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+        shown = _megabytes(value) if name.endswith("_bytes") else words
         lines[name.removesuffix("_bytes").replace("_", " ")] = shown
     order = [name for name in _ORDER if name in lines]
     return {name: lines[name] for name in [*order, *(name for name in lines if name not in order)]}

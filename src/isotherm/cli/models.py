@@ -86,16 +86,30 @@ def _fetched(entry: CatalogEntry | None, args: argparse.Namespace) -> str:
 
 def _make_tiny(args: argparse.Namespace) -> None:
     from isotherm.model.deepseek_v4.tiny import write_tiny  # noqa: PLC0415
-    from isotherm.model.huggingface import read_json  # noqa: PLC0415
 
     folder: Path = args.path
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SetupError(f"{folder} is not an empty folder. Name a new one.")
     try:
-        write_tiny(folder, args.seed, read_json(args.shape) if args.shape else None, release=args.release)
+        write_tiny(folder, args.seed, _shape(args.shape), release=args.release)
     except (OSError, ValueError) as error:
         raise SetupError(f"Cannot write {folder}: {error}.") from error
     print(json.dumps({"path": str(folder.resolve())}) if args.json else folder)
+
+
+def _shape(path: Path | None) -> dict[str, Any]:
+    """What the file of ``--shape`` says."""
+    if path is None:
+        return {}
+    try:
+        changes = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SetupError(f"Cannot read --shape {path}: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise SetupError(f"--shape {path} is no JSON: {error}.") from error
+    if not isinstance(changes, dict):
+        raise SetupError(f"--shape {path} must hold a JSON object of entries of config.json, not {changes!r:.60}.")
+    return changes
 
 
 def _inspect(args: argparse.Namespace) -> None:
@@ -157,7 +171,9 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if facts["tokens_that_fit"] is not None:
         fits = ", ".join(f"{count:,} in {dtype}" for dtype, count in facts["tokens_that_fit"].items())
         lines.append((f"fit in {_megabytes(facts['memory_bytes'])}", f"{fits} (weights as stored, and KV)"))
-    template = "with" if tokenizer["chat_template"] else "without"
+    chat = "with chat template" if tokenizer["chat_template"] else "without chat template"
+    if tokenizer["chat_encoding"]:
+        chat = f"laid out as {tokenizer['chat_encoding']} does, without a template"
     lines += [
         ("vocabulary", f"{tokenizer['vocab_size']:,} tokens, {tokenizer['special_tokens']} of them special"),
         (
@@ -165,7 +181,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
             f"{tokenizer['bos']!r}, {'always' if tokenizer['adds_bos'] else 'only if a template writes it'}",
         ),
         ("ends with", f"{tokenizer['eos']!r}, ids {', '.join(map(str, tokenizer['eos_ids']))}"),
-        ("chat", f"{template} chat template"),
+        ("chat", chat),
         ("sampling", json.dumps(facts["generation_config"]) if facts["generation_config"] else "nothing recommended"),
     ]
     return lines

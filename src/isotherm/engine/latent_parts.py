@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from isotherm.base.errors import SetupError
-from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, Pooled
+from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, Pooled, block_bytes, slot_bytes
 from isotherm.cache.layouts import RowLayout, index_layout, latent_layout
 from isotherm.cache.manager import BlockManager
 from isotherm.cache.slots import SlotManager
 from isotherm.engine.latent_runner import LatentRunner
-from isotherm.engine.machine import choose_dtype, kv_blocks
+from isotherm.engine.machine import choose_dtype, kv_budget
 from isotherm.engine.options import EngineOptions
 from isotherm.engine.parts import Parts
 from isotherm.engine.plan import Segment
@@ -35,18 +35,12 @@ def assemble(
         raise SetupError(f"--deterministic is not available for {config.architecture} yet; leave it out")
     kv_dtype = AUTO_KV_DTYPE if options.kv_dtype == "auto" else options.kv_dtype
     window, compressors = layouts(config, kv_dtype)
-    model = DeepseekV4(
-        config,
-        load_weights(config, checkpoint.tensors, choose_dtype(options.dtype, device), device),
-        choose_dtype(options.dtype, device),
-    )
-    slot_bytes = _slot_bytes(config, window, compressors)
-    block_bytes = sum(LATENT_BLOCK // each.ratio * each.layout.row_bytes for each in compressors) or 1
+    dtype = choose_dtype(options.dtype, device)
+    model = DeepseekV4(config, load_weights(config, checkpoint.tensors, dtype, device), dtype)
+    in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
     useful = options.max_num_seqs * -(-max_model_len // LATENT_BLOCK)
-    snapshots = min(MAX_SNAPSHOTS, useful)
-    fixed = (options.max_num_seqs + snapshots) * slot_bytes
-    wanted = None if options.kv_memory is None else _after_slots(options.kv_memory, fixed)
-    num_blocks = kv_blocks(wanted, block_bytes, useful, device)
+    memory = options.kv_memory or kv_budget(device)
+    num_blocks, snapshots = divide(memory, in_slot, block_bytes(compressors), options.max_num_seqs, useful)
     pool = LatentPool(
         config.num_layers, config.attention.window, window, compressors, num_blocks, options.max_num_seqs + snapshots,
         device,
@@ -68,7 +62,7 @@ def assemble(
             "kernels": f"{model.ops.name} for streams and rotation, the rest reference",
             "blocks": num_blocks,
             "block_size": LATENT_BLOCK,
-            "kv_bytes": num_blocks * block_bytes + fixed,
+            "kv_bytes": num_blocks * block_bytes(compressors) + (options.max_num_seqs + snapshots) * in_slot,
             "snapshots": snapshots,
         },
     )
@@ -93,18 +87,21 @@ def layouts(config: DeepseekV4Config, kv_dtype: str) -> tuple[RowLayout, list[Po
     return row, pooled
 
 
-def _slot_bytes(config: DeepseekV4Config, window: RowLayout, compressors: list[Pooled]) -> int:
-    states = sum(4 * each.state_rows * each.state_width for each in compressors)
-    return config.num_layers * config.attention.window * window.row_bytes + states
+def divide(memory: int, in_slot: int, in_block: int, num_seqs: int, useful_blocks: int) -> tuple[int, int]:
+    """Blocks and snapshots that ``memory`` bytes hold beside the slots of running sequences.
 
-
-def _after_slots(memory: int, fixed: int) -> int:
-    if memory <= fixed:
+    Snapshots get at most a quarter of what is left: without blocks there is nothing that could be reused. SetupError
+    when not one block is left.
+    """
+    left = memory - num_seqs * in_slot
+    snapshots = max(0, min(MAX_SNAPSHOTS, useful_blocks, left // 4 // in_slot))
+    left -= snapshots * in_slot
+    if left < in_block:
         raise SetupError(
-            f"--kv-memory {memory} bytes is less than the {fixed} that windows and snapshots take; give more, or fewer "
-            "sequences with --max-num-seqs"
+            f"{memory} bytes for the KV cache are too few: windows of {num_seqs} sequences take {num_seqs * in_slot}, "
+            f"a block {in_block}; give more with --kv-memory, or fewer sequences with --max-num-seqs"
         )
-    return memory - fixed
+    return (min(useful_blocks, left // in_block) if in_block else useful_blocks), snapshots
 
 
 def _warm_up(runner: LatentRunner) -> None:

@@ -68,6 +68,11 @@ def _container_headroom(otherwise: int, group: Path = Path("/sys/fs/cgroup")) ->
     return otherwise if limit == "max" else max(0, int(limit) - int(used))
 
 
+def kv_budget(device: torch.device) -> int:
+    """Bytes that the KV cache may grow to when nobody says how many: a share of the memory that is free now."""
+    return min(AUTO_KV_BYTES, int(available_memory(device) * AUTO_KV_SHARE))
+
+
 def kv_blocks(wanted: int | None, block_bytes: int, useful_blocks: int, device: torch.device) -> int:
     """How many KV blocks to keep.
 
@@ -79,8 +84,7 @@ def kv_blocks(wanted: int | None, block_bytes: int, useful_blocks: int, device: 
         if wanted < block_bytes:
             raise SetupError(f"--kv-memory {wanted} bytes is less than one block of {block_bytes} bytes; give more")
         return wanted // block_bytes
-    budget = min(AUTO_KV_BYTES, int(available_memory(device) * AUTO_KV_SHARE))
-    return max(1, min(useful_blocks, budget // block_bytes))
+    return max(1, min(useful_blocks, kv_budget(device) // block_bytes))
 
 
 def return_freed_memory() -> None:

@@ -7,12 +7,12 @@ from isotherm.engine.plan import Segment
 from isotherm.engine.runner import Runner
 from isotherm.engine.sequence import Sequence
 
-ROWS = 4
-"""More than the row count up to which a decode step runs its small phases on one thread."""
+ROWS = (1, 4, 32)
+"""Decode steps of one row; of more than run their small phases on one thread; of enough for the matrix unit."""
 
 
 def warm_up(runner: Runner) -> None:
-    """Run a prefill in two chunks and decode steps of one and of several rows over the first block.
+    """Run a prefill in two chunks and decode steps of one row and of more over the first block.
 
     What is written there is overwritten by the first sequence that gets the block.
     """
@@ -21,5 +21,5 @@ def warm_up(runner: Runner) -> None:
     runner.run([Segment(sequence, 0, half, decode=False, ends_context=False)])
     runner.run([Segment(sequence, half, half, decode=False, ends_context=True)])
     last = Segment(sequence, BLOCK_SIZE - 1, 1, decode=True, ends_context=True)
-    for rows in (1, ROWS):
+    for rows in ROWS:
         runner.run([last] * rows)

@@ -75,7 +75,7 @@ def _open_gguf(path: Path, name: str) -> Checkpoint:
     file = read_gguf(path)
     config = config_from_gguf(file)
     tensors = GgufTensors(file, config)
-    check_tensors({name: tensor.shape for name, tensor in tensors.items()}, lambda: tensor_shapes(config), config, path)
+    check_tensors(tensors, lambda: tensor_shapes(config), config, path)
     return Checkpoint(name, path, "gguf", config, tokenizer_from_gguf(file), {}, tensors)
 
 
@@ -93,8 +93,7 @@ def _open_folder(folder: Path, name: str) -> Checkpoint:
     if config.tie_word_embeddings:
         # Some publishers save the tied head again.
         tensors.pop("lm_head.weight", None)
-    shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    check_tensors(shapes, lambda: tensor_shapes(config), config, folder)
+    check_tensors(tensors, lambda: tensor_shapes(config), config, folder)
     tokenizer = tokenizer_from_folder(folder, raw)
     return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors)
 
@@ -103,8 +102,7 @@ def _open_deepseek_v4(folder: Path, name: str, raw: Mapping[str, Any]) -> Checkp
     config = read_config(raw, str(folder / "config.json"))
     found = huggingface.read_weights(folder)
     tensors = by_release_names(found, config)
-    shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    check_tensors(shapes, lambda: deepseek_v4_shapes(config), config, folder)
+    check_tensors(tensors, lambda: deepseek_v4_shapes(config), config, folder)
     notices = []
     if drafts := draft_tensors(found):
         notices.append(f"{drafts} tensors of draft blocks (mtp.*) are left out: this is served without speculation")
@@ -115,7 +113,7 @@ def _open_deepseek_v4(folder: Path, name: str, raw: Mapping[str, Any]) -> Checkp
 
 
 def check_tensors(
-    found: Mapping[str, tuple[int, ...]],
+    found: Mapping[str, TensorSource],
     expected: Callable[[], Mapping[str, tuple[int, ...]]],
     config: Config,
     path: Path,
@@ -133,9 +131,9 @@ def check_tensors(
     problems = [f"{name} is missing" for name in wanted if name not in found]
     problems += [f"{name} is not known in {config.architecture}" for name in found if name not in wanted]
     problems += [
-        f"{name} has shape {list(found[name])}, expected {list(shape)}"
+        f"{name} has shape {list(found[name].shape)}, expected {list(shape)}"
         for name, shape in wanted.items()
-        if name in found and found[name] != shape
+        if name in found and found[name].shape != shape
     ]
     if problems:
         if len(problems) > MAX_PROBLEMS:

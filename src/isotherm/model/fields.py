@@ -33,6 +33,15 @@ class Fields:
             raise self._refusal(name, value, "a positive whole number")
         return value
 
+    def whole(self, name: str, default: int) -> int:
+        """A whole number of at least 0."""
+        value = self.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self._refusal(name, value, "a whole number of at least 0")
+        return value
+
     def positive(self, name: str, default: float) -> float:
         """A positive, finite number."""
         value = self.get(name)

@@ -95,5 +95,6 @@ def _tokenizer_facts(checkpoint: Checkpoint) -> dict[str, Any]:
         "adds_bos": spec.add_bos,
         "eos": spec.eos_token,
         "eos_ids": list(spec.eos_ids),
-        "chat_template": spec.takes_messages,
+        "chat_template": spec.chat_template is not None,
+        "chat_encoding": spec.chat_encoding,
     }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from isotherm.kernels.cpu.tiled_weight import TiledWeight
+from isotherm.kernels.cpu.matmul import matmul
+from isotherm.kernels.cpu.tiled_weight import TiledWeight
 
 
 class Linear(Protocol):
@@ -99,16 +99,14 @@ class TiledLinear:
     """
 
     def __init__(self, weight: TiledWeight, unit: bool, few_rows: int) -> None:
-        from isotherm.kernels.cpu.matmul import matmul  # noqa: PLC0415 (numba loads only where it is used)
-
-        self.weight, self._unit, self._few_rows, self._matmul = weight, unit, few_rows, matmul
+        self.weight, self._unit, self._few_rows = weight, unit, few_rows
 
     @property
     def name(self) -> str:
         return f"{self.weight.bits}-bit"
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self._matmul(x, self.weight, matrix_unit=self._unit and x.shape[0] >= self._few_rows)
+        return matmul(x, self.weight, matrix_unit=self._unit and x.shape[0] >= self._few_rows)
 
 
 PACKED_FOR_ROWS = 32

@@ -6,7 +6,6 @@ The residual stream is float32 whatever the model's dtype; linear layers and the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +17,7 @@ from isotherm.model.batch import Batch
 from isotherm.model.communicator import Communicator
 from isotherm.model.config import LlamaConfig
 from isotherm.model.linear import Linear
-
-if TYPE_CHECKING:
-    from isotherm.model.stack import Stack
+from isotherm.model.stack import Stack
 
 KV = tuple[Tensor, Tensor]
 """Keys and values of all layers, the layer as first axis; see ``kernels.reference.ops`` for what a layer's are."""

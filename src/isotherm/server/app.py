@@ -23,6 +23,14 @@ _ROUTERS = (chat, completions, models, tokenize, health, policy, metrics, pages)
 _REQUESTS = (ChatRequest, CompletionRequest, TokenizeRequest, DetokenizeRequest)
 
 
+class _Application(FastAPI):
+    """Describes itself with the schemas of its requests."""
+
+    def openapi(self) -> dict[str, Any]:
+        self.openapi_schema = self.openapi_schema or dict(document(self, _REQUESTS))
+        return self.openapi_schema
+
+
 def create_app(backend: Backend, config: ServerConfig) -> FastAPI:
     """The server for a backend that is already started; whoever started it also closes it.
 
@@ -31,7 +39,7 @@ def create_app(backend: Backend, config: ServerConfig) -> FastAPI:
     Raises:
         SetupError: the operator's sampling defaults are wrong.
     """
-    app = FastAPI(
+    app = _Application(
         title="Isotherm",
         version=__version__,
         description="OpenAI-compatible server. No field is silent: see `isotherm` in every answer.",
@@ -46,10 +54,4 @@ def create_app(backend: Backend, config: ServerConfig) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_exception)
     paths = frozenset(path for module in _ROUTERS for path in paths_of(module.router))
     app.add_middleware(Gate, services=services, paths=paths)
-
-    def openapi() -> dict[str, Any]:
-        app.openapi_schema = app.openapi_schema or dict(document(app, _REQUESTS))
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
     return app

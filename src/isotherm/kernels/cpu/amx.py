@@ -8,6 +8,7 @@ bounds-checked. A row's result depends on that row alone, whatever the fifteen o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -47,10 +48,6 @@ def _tile(number: Any) -> ir.Constant:
     return ir.Constant(_I8, number.literal_value)
 
 
-def _bytes(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
-    return builder.bitcast(element(context, builder, kind, array, offset), _BYTES)
-
-
 @intrinsic
 def begin(typing_context: Any) -> Any:
     """Configure the tiles of the calling thread."""
@@ -85,26 +82,23 @@ def zero(typing_context: Any, tile: Any) -> Any:
     return types.void(tile), generate
 
 
-@intrinsic(prefer_literal=True)
-def load(typing_context: Any, tile: Any, array: Any, offset: Any, stride: Any) -> Any:
-    """Read sixteen runs of 64 bytes, ``stride`` bytes apart, from an array's element ``offset`` on."""
+def _move(instruction: str) -> Callable[..., None]:
+    """Called as ``move(tile, array, offset, stride)``: sixteen runs of 64 bytes from element ``offset`` on."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit(builder, "tileloadd64", _tile(tile), _bytes(context, builder, array, args[1], args[2]), args[3])
-        return context.get_dummy_value()
+    @intrinsic(prefer_literal=True)
+    def move(typing_context: Any, tile: Any, array: Any, offset: Any, stride: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            start = element(context, builder, array, args[1], args[2])
+            emit(builder, instruction, _tile(tile), builder.bitcast(start, _BYTES), args[3])
+            return context.get_dummy_value()
 
-    return types.void(tile, array, types.int64, types.int64), generate
+        return types.void(tile, array, types.int64, types.int64), generate
+
+    return move
 
 
-@intrinsic(prefer_literal=True)
-def store(typing_context: Any, tile: Any, array: Any, offset: Any, stride: Any) -> Any:
-    """Write a tile as sixteen runs of 64 bytes."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit(builder, "tilestored64", _tile(tile), _bytes(context, builder, array, args[1], args[2]), args[3])
-        return context.get_dummy_value()
-
-    return types.void(tile, array, types.int64, types.int64), generate
+load, store = _move("tileloadd64"), _move("tilestored64")
+"""Fill a tile from an array, and write it to one; see ``_move``."""
 
 
 @intrinsic(prefer_literal=True)

@@ -18,6 +18,8 @@ from isotherm.kernels.cpu.few_rows import prepare_row, share_tiles
 from isotherm.kernels.cpu.many_rows import BLOCK_ROWS, PANEL, STORE, SUMS, share_products
 from isotherm.kernels.cpu.tiled_weight import TiledWeight
 
+# A layer alone has no biases and gates nothing: arrays that are never read stand for what it does not have.
+
 
 @parallel
 def _few(

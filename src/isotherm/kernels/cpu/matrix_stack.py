@@ -42,6 +42,7 @@ def _share(
     thread: int, threads: int, task: int, layer: Any, weights: Any, scales: Any, biases: Any, narrow: Any, rows: int,
     inputs: int, out: Any, activated: Any, width: int, panel: Any, sums: Any,
 ) -> None:  # fmt: skip
+    """``share_products`` with the thread's tiles configured around it."""
     amx.begin()
     share_products(
         thread, threads, task, layer, weights, scales, biases, narrow, rows, inputs, out, activated, width, panel, sums

@@ -52,7 +52,7 @@ def read_config(raw: Mapping[str, Any], where: str) -> DeepseekV4Config:
         ),
         rms_norm_eps=fields.positive("rms_norm_eps", 1e-6),
         max_position_embeddings=fields.count("max_position_embeddings", 1 << 20),
-        num_mtp=_whole(raw, "num_nextn_predict_layers", 0, where),
+        num_mtp=fields.whole("num_nextn_predict_layers", 0),
         stored_dtype=next((v for v in (raw.get("dtype"), raw.get("torch_dtype")) if isinstance(v, str)), None),
     )
 
@@ -156,7 +156,7 @@ def _experts(raw: Mapping[str, Any], fields: Fields, num_layers: int, where: str
         if kinds[:hashed] != ["hash_moe"] * hashed:
             raise SetupError(f"{where}: layers that route by token id must come first.")
     else:
-        hashed = _whole(raw, "num_hash_layers", 3, where)
+        hashed = fields.whole("num_hash_layers", 3)
     return Experts(
         count=count,
         active=active,
@@ -165,13 +165,3 @@ def _experts(raw: Mapping[str, Any], fields: Fields, num_layers: int, where: str
         hash_layers=min(hashed, num_layers),
         limit=fields.positive("swiglu_limit", 10.0),
     )
-
-
-def _whole(raw: Mapping[str, Any], name: str, default: int, where: str) -> int:
-    """A whole number of at least 0."""
-    value = raw.get(name, default)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SetupError(f"{where}: {name} must be a whole number of at least 0, not {value!r}.")
-    return value

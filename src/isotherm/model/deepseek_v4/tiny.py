@@ -97,15 +97,21 @@ def write_tiny(folder: Path, seed: int = 0, changes: dict[str, Any] | None = Non
         }
         values["expert_dtype"] = "fp4"
     config = read_config(values, "the tiny configuration")
-    folder.mkdir(parents=True, exist_ok=True)
+    if release and (config.hidden_size % FP4_GROUP or config.experts.inner % FP4_GROUP):
+        raise ValueError(
+            f"FP4 experts need a hidden_size and a moe_intermediate_size that are multiples of {FP4_GROUP}"
+        )
+    tokenizer = tokenizer_json(config.vocab_size)
     random = np.random.default_rng(seed)
     shapes = tensor_shapes(config) | _draft_shapes(tensor_shapes(config), config.hidden_size, config.num_mtp)
     stored: dict[str, Stored] = {}
     for name, shape in shapes.items():
         stored.update(_stored(name, _values(name, shape, random, config.experts.count), release))
+    # Nothing is written before everything is there: a shape that cannot be leaves no folder behind.
+    folder.mkdir(parents=True, exist_ok=True)
     write_safetensors(folder / "model.safetensors", stored)
     (folder / "config.json").write_text(json.dumps(values, indent=2) + "\n")
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json(config.vocab_size), ensure_ascii=False) + "\n")
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False) + "\n")
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config(), ensure_ascii=False, indent=2) + "\n")
     generation = {"do_sample": True, "temperature": 1.0, "top_p": 1.0, "bos_token_id": 0, "eos_token_id": 1}
     (folder / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
