@@ -19,8 +19,7 @@ from isotherm.engine.loop import Engine
 from isotherm.engine.messages import Piece, Submit
 from isotherm.engine.options import EngineOptions
 from isotherm.model.checkpoint import open_checkpoint
-from isotherm.model.deepseek_v4.memory import Span
-from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
+from isotherm.model.deepseek_v4.network import DeepseekV4
 from isotherm.model.deepseek_v4.tiny import write_tiny
 from isotherm.model.deepseek_v4.weights import load_weights
 from support.latent_memory import PlainMemory
@@ -45,10 +44,9 @@ def reference(folder: Path) -> Callable[[list[int]], torch.Tensor]:
     model = DeepseekV4(checkpoint.config, weights, torch.float32)
 
     def scores(tokens: list[int]) -> torch.Tensor:
-        span = Span(0, len(tokens), 0, 0, torch.empty(0, dtype=torch.int64))
-        batch = Forward(torch.tensor(tokens), torch.arange(len(tokens)), [span], None)
+        memory = PlainMemory(checkpoint.config, len(tokens))
         with torch.inference_mode():
-            return model.forward(batch, PlainMemory(checkpoint.config)).log_softmax(-1)
+            return model.forward(memory.span(torch.tensor(tokens), 0), memory.pool).log_softmax(-1)
 
     return scores
 

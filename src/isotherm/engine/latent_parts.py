@@ -6,7 +6,6 @@ import torch
 
 from isotherm.base.errors import SetupError
 from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, Pooled, block_bytes, slot_bytes
-from isotherm.cache.layouts import RowLayout, index_layout, latent_layout
 from isotherm.cache.manager import BlockManager
 from isotherm.cache.slots import SlotManager
 from isotherm.engine.latent_runner import LatentRunner
@@ -15,6 +14,7 @@ from isotherm.engine.options import EngineOptions
 from isotherm.engine.parts import Parts
 from isotherm.engine.plan import Segment
 from isotherm.engine.sequence import Sequence
+from isotherm.kernels.layouts import RowLayout, index_layout, latent_layout
 from isotherm.model.checkpoint import Checkpoint
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
 from isotherm.model.deepseek_v4.memory import INDEX, MAIN

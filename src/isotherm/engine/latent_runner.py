@@ -10,7 +10,7 @@ from torch import Tensor
 from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool
 from isotherm.engine.plan import Segment
 from isotherm.engine.runner import logit_rows
-from isotherm.model.deepseek_v4.memory import Span
+from isotherm.model.deepseek_v4.memory import DecodeRows, Span
 from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
 
 
@@ -27,12 +27,10 @@ class LatentRunner:
 
     def _forward(self, segments: list[Segment]) -> Forward:
         spans, first = [], 0
-        for segment in segments:
-            slot = segment.sequence.slot
-            assert slot is not None, "a sequence that runs has a slot"
-            end = segment.start + segment.length
-            blocks = self._long(segment.sequence.blocks[: -(-end // LATENT_BLOCK)])
-            spans.append(Span(first, first + segment.length, segment.start, slot, blocks))
+        decode = [segment for segment in segments if segment.decode]
+        for segment in segments[: len(segments) - len(decode)]:
+            blocks = self._long(segment.sequence.blocks[: _blocks(segment)])
+            spans.append(Span(first, first + segment.length, segment.start, _slot(segment), blocks))
             first += segment.length
         rows = logit_rows(segments)
         return Forward(
@@ -42,7 +40,28 @@ class LatentRunner:
             positions=self._long(list(chain.from_iterable(range(s.start, s.start + s.length) for s in segments))),
             spans=spans,
             logit_rows=None if rows is None else self._long(rows),
+            decode=self._decode_rows(decode) if decode else None,
+        )
+
+    def _decode_rows(self, segments: list[Segment]) -> DecodeRows:
+        reach = max(_blocks(segment) for segment in segments)
+        tables = [(segment.sequence.blocks[:reach] + [0] * reach)[:reach] for segment in segments]
+        return DecodeRows(
+            slots=self._long([_slot(segment) for segment in segments]),
+            positions=self._long([segment.start for segment in segments]),
+            tables=torch.tensor(tables, dtype=torch.int64, device=self._model.device),
         )
 
     def _long(self, values: list[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._model.device)
+
+
+def _blocks(segment: Segment) -> int:
+    """How many blocks the sequence has filled or begun after the segment."""
+    return -(-(segment.start + segment.length) // LATENT_BLOCK)
+
+
+def _slot(segment: Segment) -> int:
+    slot = segment.sequence.slot
+    assert slot is not None, "a sequence that runs has a slot"
+    return slot
