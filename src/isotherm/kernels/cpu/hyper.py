@@ -1,4 +1,4 @@
-"""Twins of ``reference.hyper``: reading the streams is one call here, with its eighty normalisations of a small matrix."""
+"""Twins of ``reference.hyper``: reading the streams is one call, its eighty normalisations of a small matrix included."""
 
 from __future__ import annotations
 

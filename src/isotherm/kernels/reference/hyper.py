@@ -31,7 +31,7 @@ def mix(
 def read(
     streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, norm: Tensor, iterations: int, eps: float, norm_eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A sublayer's input float32 [T, C], the streams collapsed and normalised by ``norm`` [C]; and post, comb of ``mix``."""
+    """A sublayer's input float32 [T, C], the streams collapsed and normalised by ``norm`` [C]; ``mix``'s post, comb."""
     pre, post, comb = mix(streams, fn, base, scale, iterations, eps, norm_eps)
     return F.rms_norm(collapse(streams, pre), norm.shape, norm, norm_eps), post, comb
 
