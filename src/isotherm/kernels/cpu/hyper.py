@@ -1,4 +1,4 @@
-"""Twins of ``reference.hyper``: reading the streams is one call, its eighty normalisations of a small matrix included."""
+"""Twins of ``reference.hyper``: reading the streams is one call, its eighty normalisations of a matrix included."""
 
 from __future__ import annotations
 
