@@ -50,6 +50,8 @@ def test_streams(rows: int) -> None:
     streams, norm = torch.randn(rows, 4, 48), torch.rand(48)
     connection = torch.randn(24, 192) / 8, torch.randn(24), torch.rand(3) + 0.5
     close(CPU.read(streams, *connection, norm, 20, 1e-6, 1e-6), REF.read(streams, *connection, norm, 20, 1e-6, 1e-6))
+    end = torch.randn(4, 192) / 8, torch.randn(4), torch.rand(1), norm, 1e-6, 1e-6
+    close(CPU.end(streams, *end), REF.end(streams, *end))
     for output in (torch.randn(rows, 48), torch.randn(rows, 48).bfloat16()):
         arguments = output, streams, torch.rand(rows, 4), torch.rand(rows, 4, 4)
         close(CPU.expand(*arguments), REF.expand(*arguments))
