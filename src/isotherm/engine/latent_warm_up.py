@@ -18,7 +18,7 @@ PROMPT = 40
 
 
 def warm_up(model: DeepseekV4, pool: LatentPool, runner: LatentRunner) -> None:
-    """A prompt in two chunks, and decode steps; the first sequence in that block and slot overwrites what they write."""
+    """A prompt in two chunks, and decode steps; the first sequence in that block and slot overwrites their rows."""
     sequence = Sequence(id=0, tokens=[0] * (PROMPT + 8), blocks=[0], slot=0)
     runner.run([Segment(sequence, 0, PROMPT, decode=False, ends_context=True)])
     runner.run([Segment(sequence, PROMPT, 4, decode=False, ends_context=True)])
