@@ -135,14 +135,17 @@ def test_a_conversation_reuses_its_answers(folder: Path, reference: Callable[[li
     check(turn, pieces, reference)
 
 
+def memory_for(folder: Path, blocks: int, kv_dtype: str) -> int:
+    """Bytes of so few blocks beside four sequences that no snapshot finds room."""
+    config = open_checkpoint(str(folder)).config
+    window, compressors = layouts(config, kv_dtype)
+    in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
+    return 4 * in_slot + blocks * block_bytes(compressors)
+
+
 def test_preempted_sequences_come_back_whole(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
     """Blocks for four and a half sequences of two blocks each."""
-    config = open_checkpoint(str(folder)).config
-    window, compressors = layouts(config, "float32")
-    in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
-    in_block = block_bytes(compressors)
-    assert in_block < in_slot, "five blocks leave no room for a snapshot"
-    engine = start(folder, kv_memory=4 * in_slot + 5 * in_block)
+    engine = start(folder, kv_memory=memory_for(folder, 5, "float32"))
     assert engine.scheduler.blocks.num_blocks == 5
     prompts = {n: TEXT[n : n + 200 + 10 * n] for n in range(4)}
     for n, prompt in prompts.items():
@@ -151,6 +154,43 @@ def test_preempted_sequences_come_back_whole(folder: Path, reference: Callable[[
     assert engine.stats().preemptions_total > 0
     for n, prompt in prompts.items():
         check(prompt, pieces[n], reference)
+
+
+@pytest.mark.parametrize(("dtype", "kv_dtype"), [("float32", "float32"), ("bfloat16", "fp8_e4m3")])
+def test_deterministic_answers_are_the_same_bit_for_bit(dtype: str, kv_dtype: str, folder: Path) -> None:
+    """Alone and cold; with prefix hits in a crowd of ten that decode together; with preemptions."""
+
+    def submit(engine: Engine, sequence: int) -> None:
+        prompt = (
+            TEXT[: 520 + sequence % 10] if sequence % 10 < 4 else TEXT[sequence % 10 :][: 200 + 4 * (sequence % 10)]
+        )
+        ask(engine, sequence, prompt, temperature=0.8, seed=sequence % 10, max_tokens=60, logprobs=2)
+
+    def scores(pieces: list[Piece]) -> list[Any]:
+        return [score for piece in pieces for score in piece.scores]
+
+    options = {"dtype": dtype, "kv_dtype": kv_dtype, "deterministic": True}
+    engine, alone = start(folder, **options), []
+    for sequence in range(10):
+        submit(engine, sequence)
+        alone.append(scores(drain(engine)[sequence]))
+    assert engine.stats().cached_tokens_total == 3 * 512
+    roomy, narrow = (
+        start(folder, max_num_seqs=10, **options),
+        start(folder, kv_memory=memory_for(folder, 5, kv_dtype), **options),
+    )
+    for engine in (roomy, narrow):
+        crowd: dict[int, list[Piece]] = {sequence: [] for sequence in range(20)}
+        for sequence in crowd:
+            submit(engine, sequence)
+            for piece in engine.step():
+                crowd[piece.sequence].append(piece)
+        for sequence, pieces in drain(engine).items():
+            crowd[sequence] += pieces
+        for sequence, pieces in crowd.items():
+            assert scores(pieces) == alone[sequence % 10], sequence
+    assert roomy.stats().cached_tokens_total > 0
+    assert narrow.stats().preemptions_total > 0
 
 
 @pytest.mark.parametrize("kv_dtype", ["bfloat16", "fp8_e4m3"])

@@ -15,15 +15,22 @@ from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
 
 
 class LatentRunner:
-    """Runs forwards of a model over its pool. A decode row is a span of one token."""
+    """Runs forwards of a model over its pool.
 
-    def __init__(self, model: DeepseekV4, pool: LatentPool) -> None:
-        self._model, self._pool = model, pool
+    At most ``together`` rows decode in one forward, if it is given: so few that kernels compute them independently of
+    each other.
+    """
+
+    def __init__(self, model: DeepseekV4, pool: LatentPool, together: int | None = None) -> None:
+        self._model, self._pool, self._together = model, pool, together
 
     @torch.inference_mode()
-    def run(self, forward: list[Segment]) -> Tensor:
+    def run(self, segments: list[Segment]) -> Tensor:
         """Logits float32 [rows, vocabulary], rows in segment order (see ``plan.Segment``)."""
-        return self._model.forward(self._forward(forward), self._pool)
+        if self._together is None or not segments[-1].decode:
+            return self._model.forward(self._forward(segments), self._pool)
+        parts = [segments[first : first + self._together] for first in range(0, len(segments), self._together)]
+        return torch.cat([self._model.forward(self._forward(part), self._pool) for part in parts])
 
     def _forward(self, segments: list[Segment]) -> Forward:
         spans, first = [], 0

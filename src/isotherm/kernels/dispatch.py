@@ -72,6 +72,7 @@ class LatentOps:
     name: str
     read: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int, float, float], tuple[Tensor, Tensor, Tensor]]
     expand: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    end: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, float, float], Tensor]
     norm: Callable[[Tensor, Tensor, float], Tensor]
     turn: Turn
     write_rows: Callable[[Rows, Tensor, Tensor, Tensor], None]
@@ -87,6 +88,7 @@ LATENT_REFERENCE = LatentOps(
     "reference",
     hyper.read,
     hyper.expand,
+    hyper.end,
     rotary.norm,
     rotary.turn,
     Rows.write,
@@ -144,6 +146,7 @@ def _latent_cpu() -> LatentOps:
         "cpu-numba",
         hyper.read,
         hyper.expand,
+        hyper.end,
         turn.norm,
         turn.turn,
         move_rows.write_rows,

@@ -11,12 +11,9 @@ from torch import Tensor
 
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.compiled import kernel, parallel
-from isotherm.kernels.cpu.dense import products, share_of, threads_for
+from isotherm.kernels.cpu.dense import FEW_ROWS, products, share_of, threads_for
 from isotherm.kernels.cpu.vector import LANES, add, exponential, load, mul, splat, store
 from isotherm.kernels.reference import experts as reference
-
-FEW_ROWS = 8
-"""Above it the rows of an expert are gathered and multiplied together."""
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Twins of ``reference.hyper``: reading the streams is one call, its eighty normalisations of a small matrix included."""
+"""Twins of ``reference.hyper``: reading the streams is one call, its eighty normalisations of a matrix included."""
 
 from __future__ import annotations
 
@@ -62,14 +62,8 @@ def _weights(m: Any, base: Any, scale: Any, iterations: int, eps: float, pre: An
 
 
 @kernel
-def _read_row(
-    streams: Any, row: int, fn: Any, base: Any, scale: Any, norm: Any, iterations: int, eps: float, norm_eps: float,
-    x: Any, post: Any, comb: Any, m: Any, pre: Any,
-) -> None:  # fmt: skip
-    """streams and fn flat; m [(2 + S) S] and pre [S] are scratch."""
-    count, channels = pre.size, norm.size
-    size = count * channels
-    at, to = row * size, row * channels
+def _mixes(streams: Any, at: int, size: int, fn: Any, norm_eps: float, m: Any) -> None:
+    """fn times the streams, all of them together made root mean square 1."""
     squares = splat(np.float32(0))
     for i in range(0, size, LANES):
         part = load(streams, at + i)
@@ -78,13 +72,30 @@ def _read_row(
     factor = np.float32(1) / np.sqrt(total(squares) / np.float32(size) + norm_eps)
     for i in range(m.size):
         m[i] *= factor
-    _weights(m, base, scale, iterations, eps, pre, post, comb)
+
+
+@kernel
+def _collapse(streams: Any, at: int, pre: Any, norm: Any, norm_eps: float, x: Any, to: int) -> None:
+    """The streams weighted by ``pre``, normalised."""
+    channels = norm.size
     for c in range(0, channels, LANES):
         part = mul(splat(pre[0]), load(streams, at + c))
-        for s in range(1, count):
+        for s in range(1, pre.size):
             part = fma(splat(pre[s]), load(streams, at + s * channels + c), part)
         store(x, to + c, part)
     norm_row(x, to, norm, norm_eps, x, to)
+
+
+@kernel
+def _read_row(
+    streams: Any, row: int, fn: Any, base: Any, scale: Any, norm: Any, iterations: int, eps: float, norm_eps: float,
+    x: Any, post: Any, comb: Any, m: Any, pre: Any,
+) -> None:  # fmt: skip
+    """streams and fn flat; m [(2 + S) S] and pre [S] are scratch."""
+    size = pre.size * norm.size
+    _mixes(streams, row * size, size, fn, norm_eps, m)
+    _weights(m, base, scale, iterations, eps, pre, post, comb)
+    _collapse(streams, row * size, pre, norm, norm_eps, x, row * norm.size)
 
 
 @parallel
@@ -118,6 +129,28 @@ def read(
         numba.get_num_threads(),
     )  # fmt: skip
     return x, post, comb
+
+
+@kernel
+def _end(
+    streams: Any, rows: int, fn: Any, base: Any, scale: Any, norm: Any, eps: float, norm_eps: float, x: Any
+) -> None:
+    pre, size = np.empty(base.size, np.float32), base.size * norm.size
+    for row in range(rows):
+        _mixes(streams, row * size, size, fn, norm_eps, pre)
+        for s in range(pre.size):
+            pre[s] = _sigmoid(pre[s] * scale[0] + base[s]) + eps
+        _collapse(streams, row * size, pre, norm, norm_eps, x, row * norm.size)
+
+
+def end(streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, norm: Tensor, eps: float, norm_eps: float) -> Tensor:
+    """See ``reference.hyper.end``; few rows of a forward give logits, so one thread computes them."""
+    x = torch.empty(streams.shape[0], streams.shape[2])
+    _end(
+        as_array(streams).reshape(-1), streams.shape[0], as_array(fn).reshape(-1), as_array(base), as_array(scale),
+        as_array(norm), np.float32(eps), np.float32(norm_eps), as_array(x).reshape(-1),
+    )  # fmt: skip
+    return x
 
 
 @kernel

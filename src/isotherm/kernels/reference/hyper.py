@@ -52,6 +52,7 @@ def expand(output: Tensor, streams: Tensor, post: Tensor, comb: Tensor) -> Tenso
     return post[..., None] * output.float()[:, None] + torch.einsum("tjk,tjc->tkc", comb, streams.float())
 
 
-def head_weights(streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, eps: float, norm_eps: float) -> Tensor:
-    """``pre`` of the network's end: fn [S, S C], base [S], scale [1]."""
-    return torch.sigmoid(F.linear(normed(streams, norm_eps), fn) * scale + base) + eps
+def end(streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, norm: Tensor, eps: float, norm_eps: float) -> Tensor:
+    """The streams collapsed and normalised for the head: fn [S, S C], base [S], scale [1] -> float32 [T, C]."""
+    pre = torch.sigmoid(F.linear(normed(streams, norm_eps), fn) * scale + base) + eps
+    return F.rms_norm(collapse(streams, pre), norm.shape, norm, norm_eps)

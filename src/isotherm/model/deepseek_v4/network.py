@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from isotherm.kernels.dispatch import select_latent
-from isotherm.kernels.reference import hyper
 from isotherm.model.deepseek_v4.attending import LatentAttention, Step
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
 from isotherm.model.deepseek_v4.memory import DecodeRows, Memory, Span
@@ -66,8 +65,7 @@ class DeepseekV4:
         if batch.logit_rows is not None:
             streams = streams[batch.logit_rows]
         end = weights.head_hyper
-        pre = hyper.head_weights(streams, end.fn, end.base, end.scale, h.eps, eps)
-        return weights.head(self.ops.norm(hyper.collapse(streams, pre), weights.norm, eps))
+        return weights.head(self.ops.end(streams, end.fn, end.base, end.scale, weights.norm, h.eps, eps))
 
     def _read(self, streams: Tensor, connection: Hyper, norm: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A sublayer's input [T, C] in the model's dtype, and how its output is written back."""

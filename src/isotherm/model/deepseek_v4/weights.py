@@ -112,9 +112,14 @@ def load_weights(
     dtype: torch.dtype,
     device: torch.device,
     progress: Progress | None = None,
+    *,
+    row_by_row: bool = False,
 ) -> NetworkWeights:
-    """Decode every tensor (names of the release); linear layers in ``dtype``, the rest in float32."""
-    loader = _Loader(config, tensors, dtype, device)
+    """Decode every tensor (names of the release); linear layers in ``dtype``, the rest in float32.
+
+    ``row_by_row`` makes what is computed for up to ``dense.FEW_ROWS`` rows independent of how many they are.
+    """
+    loader = _Loader(config, tensors, dtype, device, FEW_PAIRS if not row_by_row else 1)
     layers = []
     for index in range(config.num_layers):
         layers.append(loader.layer(index))
@@ -131,9 +136,15 @@ def load_weights(
 
 class _Loader:
     def __init__(
-        self, config: DeepseekV4Config, tensors: Mapping[str, TensorSource], dtype: torch.dtype, device: torch.device
+        self,
+        config: DeepseekV4Config,
+        tensors: Mapping[str, TensorSource],
+        dtype: torch.dtype,
+        device: torch.device,
+        few_pairs: int,
     ) -> None:
         self._config, self._tensors, self._dtype, self._device = config, tensors, dtype, device
+        self._few_pairs = few_pairs
         self._pairs = device.type == "cpu" and has_pair_products()
 
     def values(self, name: str) -> Tensor:
@@ -166,7 +177,7 @@ class _Loader:
 
     def _form(self, weight: Tensor) -> Linear:
         if self._pairs and weight.dtype == torch.bfloat16 and fits(*weight.shape):
-            return linear.TiledLinear(pack_pairs(weight), has_amx(), FEW_PAIRS)
+            return linear.TiledLinear(pack_pairs(weight), has_amx(), self._few_pairs)
         if weight.device.type == "cpu" and weight.shape[1] % LANES == 0:
             return linear.StoredLinear(weight, linear.build(weight, None, packed=False))
         return linear.build(weight, None, packed=False)
