@@ -13,7 +13,7 @@ import torch
 from engine.fakes import drain, params
 from isotherm.base.errors import SetupError
 from isotherm.cache.latent_pool import block_bytes, slot_bytes
-from isotherm.engine.factory import build
+from isotherm.engine.factory import Built, build
 from isotherm.engine.latent_parts import divide, layouts
 from isotherm.engine.loop import Engine
 from isotherm.engine.messages import Piece, Submit
@@ -51,7 +51,7 @@ def reference(folder: Path) -> Callable[[list[int]], torch.Tensor]:
     return scores
 
 
-def start(folder: Path, **changes: Any) -> Engine:
+def build_exact(folder: Path, **changes: Any) -> Built:
     exact = EngineOptions(
         str(folder),
         dtype="float32",
@@ -61,7 +61,11 @@ def start(folder: Path, **changes: Any) -> Engine:
         kv_memory=64 << 20,
         threads=1,
     )
-    return build(replace(exact, **changes)).engine
+    return build(replace(exact, **changes))
+
+
+def start(folder: Path, **changes: Any) -> Engine:
+    return build_exact(folder, **changes).engine
 
 
 def ask(engine: Engine, sequence: int, prompt: list[int], **changes: Any) -> None:
@@ -133,6 +137,13 @@ def test_a_conversation_reuses_its_answers(folder: Path, reference: Callable[[li
     pieces = drain(engine)[1]
     assert pieces[-1].finish.usage.cached_tokens == 256
     check(turn, pieces, reference)
+
+
+def test_stock_kernels_answer_the_same(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    built = build_exact(folder, kernels="stock")
+    assert built.details["kernels"] == "cpu-numba, stock-attend, stock-index"
+    ask(built.engine, 0, TEXT[:300])
+    check(TEXT[:300], drain(built.engine)[0], reference)
 
 
 def memory_for(folder: Path, blocks: int, kv_dtype: str) -> int:

@@ -53,7 +53,7 @@ def case(
 ) -> Case:
     """A query a sequence: it sees ``recents`` rows of a window of 128 and ``counts`` compressed rows, or so many of
     twice as many where they are ``listed``. Pages lie in any order."""
-    number, most = len(counts), max(1, max(counts))
+    number, most = len(counts), max(1, *counts)
     blocks = -(-2 * most // PER_PAGE)
     tables = torch.randperm(number * blocks).view(number, blocks)
     chosen = None

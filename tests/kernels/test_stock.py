@@ -25,7 +25,7 @@ def test_a_variant_is_chosen_by_name() -> None:
     assert STOCK.mix is FAST.mix
     only = dispatch.select_latent(CPU, 64, variants=["stock-attend"])
     assert (only.attend, only.choose) == (STOCK.attend, FAST.choose)
-    with pytest.raises(SetupError, match="No kernel variant is called 'stock'. There are stock-attend, stock-index"):
+    with pytest.raises(SetupError, match=r"No kernel variant is called 'stock'\. There are stock-attend, stock-index"):
         dispatch.select_latent(CPU, 64, variants=["stock"])
     for device, width in ((CPU, 24), (torch.device("meta"), 64)):
         with pytest.raises(SetupError, match="Leave the setting out"):

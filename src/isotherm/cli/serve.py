@@ -183,7 +183,17 @@ def _embedded(settings: Settings) -> Backend:
     from isotherm.backends.embedded import EmbeddedBackend  # noqa: PLC0415  not for --help
     from isotherm.engine.options import EngineOptions  # noqa: PLC0415
 
-    names = ("model", "dtype", "kv_dtype", "max_model_len", "max_num_seqs", "max_queue", "kv_memory", "threads")
+    names = (
+        "model",
+        "dtype",
+        "kv_dtype",
+        "kernels",
+        "max_model_len",
+        "max_num_seqs",
+        "max_queue",
+        "kv_memory",
+        "threads",
+    )
     switches = ("deterministic", "offline", "debug_integrity")
     return EmbeddedBackend(EngineOptions(**{name: settings[name] for name in (*names, *switches)}))
 

@@ -14,6 +14,7 @@ from isotherm.engine.machine import choose_dtype, kv_budget
 from isotherm.engine.options import EngineOptions
 from isotherm.engine.parts import Parts
 from isotherm.kernels.cpu.dense import FEW_ROWS
+from isotherm.kernels.dispatch import STOCK_ATTEND, STOCK_INDEX
 from isotherm.kernels.layouts import RowLayout, index_layout, latent_layout
 from isotherm.model.checkpoint import Checkpoint
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
@@ -23,6 +24,9 @@ from isotherm.model.deepseek_v4.weights import load_weights
 
 AUTO_KV_DTYPE = "bfloat16"
 """What ``--kv-dtype auto`` means: the most precise of the two that serve, at 1.8 times the memory of the packed one."""
+
+STOCK = {"stock-attend": (STOCK_ATTEND,), "stock-index": (STOCK_INDEX,), "stock": (STOCK_ATTEND, STOCK_INDEX)}
+"""What the values of ``--kernels`` put in the place of fast operations."""
 
 MAX_SNAPSHOTS = 256
 
@@ -35,7 +39,8 @@ def assemble(
     window, compressors = layouts(config, kv_dtype)
     dtype = choose_dtype(options.dtype, device)
     weights = load_weights(config, checkpoint.tensors, dtype, device, row_by_row=options.deterministic)
-    model = DeepseekV4(config, weights, dtype)
+    variants = STOCK.get(options.kernels, ())
+    model = DeepseekV4(config, weights, dtype, variants=variants, longest=max_model_len)
     in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
     useful = options.max_num_seqs * -(-max_model_len // LATENT_BLOCK)
     memory = options.kv_memory or kv_budget(device)

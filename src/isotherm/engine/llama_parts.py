@@ -32,6 +32,8 @@ def assemble(
             if options.kv_dtype != "fp8_e4m3"
             else f"--kv-dtype fp8_e4m3 is not possible for {config.architecture}, only for DeepSeek-V4"
         )
+    if options.kernels != "auto":
+        raise SetupError(f"--kernels {options.kernels} is not possible for {config.architecture}, only for DeepSeek-V4")
     model = load_llama(
         config,
         checkpoint.tensors,

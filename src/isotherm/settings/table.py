@@ -83,6 +83,14 @@ TABLE: tuple[Setting, ...] = (
         "model",
     ),
     Setting(
+        "kernels",
+        Text(choices=("auto", "stock-attend", "stock-index", "stock")),
+        "auto",
+        "Kernels of DeepSeek-V4 on a CPU; the stock ones (attention head by head, an indexer over the longest possible "
+        "context, or both) are slow on purpose, to compare with.",
+        "model",
+    ),
+    Setting(
         "max_model_len",
         Integer(16, 10_000_000, auto=True),
         None,

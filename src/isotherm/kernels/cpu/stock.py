@@ -127,15 +127,16 @@ def _choose(
 
 
 def choose_of(longest: int) -> Choose:
-    """A ``reference.compress.choose`` that scores ``longest`` rows of every sequence, then masks what does not exist.
+    """A ``reference.compress.choose`` that scores ``longest`` rows for every sequence that decodes, then masks.
 
-    Rows beyond a sequence's pages are read from page 0, where a padded page table would point.
+    Rows beyond a sequence's pages are read from page 0, where a padded page table would point. Queries that share a
+    sequence are a prompt's, whose shapes nobody captures: they look at what there is.
     """
 
     def choose(
         queries: Tensor, weights: Tensor, keys: Rows, tables: Tensor, of: Tensor, counts: Tensor, k: int
     ) -> Tensor:
-        most = max(longest, int(counts.max()))
+        most = max(longest if len(tables) == len(queries) else 0, int(counts.max()))
         missing = max(0, -(-most // keys.per_page) - tables.shape[1])
         heads, size = queries.shape[1], queries.shape[2]
         out = torch.zeros(len(queries), k, dtype=torch.int32)

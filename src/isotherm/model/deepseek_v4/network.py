@@ -6,7 +6,7 @@ use the dtype.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,14 +37,27 @@ class Forward:
 
 
 class DeepseekV4:
-    """Computes one forward at a time; holds no state between them but its weights."""
+    """Computes one forward at a time; holds no state between them but its weights.
 
-    def __init__(self, config: DeepseekV4Config, weights: NetworkWeights, dtype: torch.dtype) -> None:
+    ``variants`` names operations to compare with (see ``kernels.dispatch``), ``longest`` is the longest context that
+    those of them expect which do not look at the real one.
+    """
+
+    def __init__(
+        self,
+        config: DeepseekV4Config,
+        weights: NetworkWeights,
+        dtype: torch.dtype,
+        *,
+        variants: Collection[str] = (),
+        longest: int = 0,
+    ) -> None:
         a = config.attention
         self.config, self.weights, self.dtype = config, weights, dtype
-        self.ops = select_latent(
-            self.device, config.hidden_size, a.head_dim, a.index_dim, a.q_rank, config.experts.inner
-        )
+        widths = config.hidden_size, a.head_dim, a.index_dim, a.q_rank, config.experts.inner
+        ratios = [how.ratio for how in config.layers if how is not None and how.indexed]
+        rows = longest // min(ratios, default=1)
+        self.ops = select_latent(self.device, *widths, variants=variants, index_rows=rows)
         self._rope = Rope(a, self.device)
         self._attention = LatentAttention(a, self.ops, self._rope, config.rms_norm_eps, dtype)
 
