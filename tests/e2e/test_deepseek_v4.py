@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import httpx
 import openai
 import pytest
 import torch
@@ -47,6 +48,37 @@ def test_it_chats_streamed_and_whole(folder, kv_dtype):
         assert (thought, content) == (getattr(message, "reasoning_content", None) or "", message.content or "")
         assert f"kv dtype      {kv_dtype}" in server.log or kv_dtype in server.log
         assert "draft blocks" in server.log
+
+
+def test_effort_words_mean_what_the_checkpoint_was_trained_with(folder):
+    """No encoder lies in the folder: April's table, until the operator says otherwise."""
+
+    def lengths(server):
+        ask = {"messages": [{"role": "user", "content": "Hello"}]}
+        counts = {}
+        for word in ("low", "high", "max"):
+            kwargs = {"chat_template_kwargs": {"reasoning_effort": word}}
+            counts[word] = httpx.post(f"{server.url()}/tokenize", json=ask | kwargs, trust_env=False).json()["count"]
+        refused = httpx.post(
+            f"{server.url()}/v1/chat/completions",
+            json=ask | {"chat_template_kwargs": {"reasoning_effort": "huge"}},
+            trust_env=False,
+        )
+        assert refused.status_code == 400
+        assert "reasoning_effort 'huge' means nothing to DeepSeek-V4" in refused.json()["error"]["message"]
+        return counts, httpx.get(f"{server.url()}/v1/policy", trust_env=False).json()["efforts"]["table"]
+
+    with serve(folder, "bfloat16") as server:
+        april, table = lengths(server)
+        assert table == "april"
+        assert "effort texts" in server.log
+        assert "april (assumed: neither the folder nor its name tells" in server.log
+    with serve(folder, "bfloat16", "--effort-texts", "0731") as server:
+        july, table = lengths(server)
+        assert table == "0731"
+        assert "0731 (set by --effort-texts)" in server.log
+    assert april["low"] == april["high"] == july["low"]
+    assert april["max"] == july["high"] < july["max"]
 
 
 def test_scores_of_a_prompt_are_those_of_transformers(folder):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from isotherm.base.effort import EffortTexts
 from isotherm.base.outcome import Delta, TokenLogprob
 from isotherm.base.request import Prompt, Turn
 from isotherm.base.stats import Stats
@@ -28,6 +29,7 @@ class ModelInfo:
 
     ``generation_config`` holds the sampling values that the model's publisher recommends, only keys
     that are present there. ``details`` is free-form text for people (dtype, kernels, memory, blocks).
+    ``effort_texts`` is what effort words mean, for models that know some.
     """
 
     name: str
@@ -37,6 +39,7 @@ class ModelInfo:
     generation_config: Mapping[str, Any] = field(default_factory=dict)
     has_chat_template: bool = True
     details: Mapping[str, Any] = field(default_factory=dict)
+    effort_texts: EffortTexts | None = None
 
 
 class Generation(ABC):

@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from isotherm.base.errors import EngineDied, IsothermError, SetupError
@@ -183,9 +184,7 @@ def _embedded(settings: Settings) -> Backend:
     from isotherm.backends.embedded import EmbeddedBackend  # noqa: PLC0415  not for --help
     from isotherm.engine.options import EngineOptions  # noqa: PLC0415
 
-    names = ("model", "dtype", "kv_dtype", "max_model_len", "max_num_seqs", "max_queue", "kv_memory", "threads")
-    switches = ("deterministic", "offline", "debug_integrity")
-    return EmbeddedBackend(EngineOptions(**{name: settings[name] for name in (*names, *switches)}))
+    return EmbeddedBackend(EngineOptions(**{field.name: settings[field.name] for field in fields(EngineOptions)}))
 
 
 def _warn_if_open(listener: socket.socket, config: ServerConfig) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from isotherm.base.effort import TABLES as EFFORT_TABLES
 from isotherm.settings.kinds import Integer, JsonObject, Kind, Seconds, Size, Switch, Text, TextList
 
 ENV_PREFIX = "ISOTHERM_"
@@ -80,6 +81,14 @@ TABLE: tuple[Setting, ...] = (
         Text(choices=("auto", "fp8_e4m3", "bfloat16", "float32")),
         "auto",
         "Precision of the KV cache; auto is bfloat16 for DeepSeek-V4 and the dtype of the linear layers for others.",
+        "model",
+    ),
+    Setting(
+        "effort_texts",
+        Text(choices=("auto", *EFFORT_TABLES)),
+        "auto",
+        "What effort words put into DeepSeek-V4's prompts: as in April's preview, or as since the refresh of 31 July; "
+        "auto takes what the checkpoint's own prompt code has.",
         "model",
     ),
     Setting(
