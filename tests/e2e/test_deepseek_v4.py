@@ -1,6 +1,7 @@
 """A DeepSeek-V4 checkpoint made here, served by the real server, asked by the real client."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from support.server_process import ServerProcess
+from support.terminal import Terminal
 
 ISOTHERM = [sys.executable, "-m", "isotherm"]
 PROMPT = [5 + index * 37 % 480 for index in range(300)]
@@ -48,6 +50,20 @@ def test_it_chats_streamed_and_whole(folder, kv_dtype):
         assert (thought, content) == (getattr(message, "reasoning_content", None) or "", message.content or "")
         assert f"kv dtype      {kv_dtype}" in server.log or kv_dtype in server.log
         assert "draft blocks" in server.log
+
+
+def test_a_person_sees_how_far_a_slow_start_is_and_may_end_it(tmp_path):
+    layers = 160
+    shape = {"num_hidden_layers": layers, "compress_ratios": [4, 128] * (layers // 2) + [0], "n_routed_experts": 16}
+    (tmp_path / "shape.json").write_text(json.dumps(shape))
+    models("make-tiny", tmp_path / "deep", "--shape", tmp_path / "shape.json")
+    command = ["serve", str(tmp_path / "deep"), "--port", "0", "--max-num-seqs", "1", "--kv-memory", "256M"]
+    terminal = Terminal(*command, OMP_NUM_THREADS="1")
+    before = terminal.expect(" of 160 layers", 60)
+    assert re.search(r"deep \[#*\.+\] \d+ of 160 layers$", before)
+    terminal.send("\x03")
+    terminal.expect("stopping before the model is ready")
+    assert terminal.wait() == 0
 
 
 def test_effort_words_mean_what_the_checkpoint_was_trained_with(folder):

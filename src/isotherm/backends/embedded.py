@@ -16,7 +16,7 @@ from isotherm.backends.engine_client import EngineClient, EngineProcess
 from isotherm.backends.generation import BufferedGeneration
 from isotherm.backends.link import EngineLink
 from isotherm.backends.prompts import PromptEncoder
-from isotherm.base.backend import Backend, Capability, Generation, ModelInfo
+from isotherm.base.backend import Backend, Capability, Generation, Loaded, ModelInfo, unwatched
 from isotherm.base.effort import EffortTexts
 from isotherm.base.errors import EngineDied, SetupError
 from isotherm.base.request import Prompt, Turn
@@ -50,7 +50,7 @@ class EmbeddedBackend(Backend):
         self._client: EngineClient | None = None
         self._live: set[BufferedGeneration] = set()
 
-    async def start(self) -> None:
+    async def start(self, loaded: Loaded = unwatched) -> None:
         _check_installed()
         # The child first: it imports torch while the checkpoint is opened (and maybe fetched) here.
         process = self._spawn()
@@ -59,7 +59,7 @@ class EmbeddedBackend(Backend):
             checkpoint = await asyncio.to_thread(open_checkpoint, self._options.model, offline=self._options.offline)
             tokenizer = _with_effort_texts(checkpoint, self._options.effort_texts)
             self._prompts = PromptEncoder(tokenizer)
-            ready = await self._client.start(self._options)
+            ready = await self._client.start(self._options, loaded)
         except BaseException:
             process.kill()
             await self.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -12,6 +12,13 @@ from isotherm.base.effort import EffortTexts
 from isotherm.base.outcome import Delta, TokenLogprob
 from isotherm.base.request import Prompt, Turn
 from isotherm.base.stats import Stats
+
+Loaded = Callable[[int, int], None]
+"""Called while a model is loaded, with layers done and layers in all."""
+
+
+def unwatched(done: int, total: int) -> None:
+    """Tells nobody."""
 
 
 class Capability(StrEnum):
@@ -69,7 +76,7 @@ class Backend(ABC):
     capabilities: frozenset[Capability]
 
     @abstractmethod
-    async def start(self) -> None:
+    async def start(self, loaded: Loaded = unwatched) -> None:
         """Ready to generate when this returns; raises SetupError with the cause otherwise."""
 
     @abstractmethod

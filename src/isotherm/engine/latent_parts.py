@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from isotherm.base.backend import Loaded
 from isotherm.base.errors import SetupError
 from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, Pooled, block_bytes, slot_bytes
 from isotherm.cache.layouts import RowLayout, index_layout, latent_layout
@@ -28,7 +29,12 @@ MAX_SNAPSHOTS = 256
 
 
 def assemble(
-    checkpoint: Checkpoint, config: DeepseekV4Config, options: EngineOptions, max_model_len: int, device: torch.device
+    checkpoint: Checkpoint,
+    config: DeepseekV4Config,
+    options: EngineOptions,
+    max_model_len: int,
+    device: torch.device,
+    loaded: Loaded,
 ) -> Parts:
     """Load, size the pool, warm up; raises SetupError when that cannot be."""
     if options.deterministic:
@@ -36,7 +42,7 @@ def assemble(
     kv_dtype = AUTO_KV_DTYPE if options.kv_dtype == "auto" else options.kv_dtype
     window, compressors = layouts(config, kv_dtype)
     dtype = choose_dtype(options.dtype, device)
-    model = DeepseekV4(config, load_weights(config, checkpoint.tensors, dtype, device), dtype)
+    model = DeepseekV4(config, load_weights(config, checkpoint.tensors, dtype, device, loaded), dtype)
     in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
     useful = options.max_num_seqs * -(-max_model_len // LATENT_BLOCK)
     memory = options.kv_memory or kv_budget(device)
