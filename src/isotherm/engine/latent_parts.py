@@ -26,6 +26,7 @@ AUTO_KV_DTYPE = "bfloat16"
 """What ``--kv-dtype auto`` means: the most precise of the two that serve, at 1.8 times the memory of the packed one."""
 
 MAX_SNAPSHOTS = 256
+"""How many ``--kv-snapshots auto`` keeps at most."""
 
 
 def assemble(
@@ -46,7 +47,9 @@ def assemble(
     in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
     useful = options.max_num_seqs * -(-max_model_len // LATENT_BLOCK)
     memory = options.kv_memory or kv_budget(device)
-    num_blocks, snapshots = divide(memory, in_slot, block_bytes(compressors), options.max_num_seqs, useful)
+    num_blocks, snapshots = divide(
+        memory, in_slot, block_bytes(compressors), options.max_num_seqs, useful, options.kv_snapshots
+    )
     pool = LatentPool(
         config.num_layers, config.attention.window, window, compressors, num_blocks, options.max_num_seqs + snapshots,
         device,
@@ -93,19 +96,23 @@ def layouts(config: DeepseekV4Config, kv_dtype: str) -> tuple[RowLayout, list[Po
     return row, pooled
 
 
-def divide(memory: int, in_slot: int, in_block: int, num_seqs: int, useful_blocks: int) -> tuple[int, int]:
+def divide(
+    memory: int, in_slot: int, in_block: int, num_seqs: int, useful_blocks: int, wanted: int | None = None
+) -> tuple[int, int]:
     """Blocks and snapshots that ``memory`` bytes hold beside the slots of running sequences.
 
-    Snapshots get at most a quarter of what is left: without blocks there is nothing that could be reused. SetupError
-    when not one block is left.
+    Unless a number is ``wanted``, snapshots get at most a quarter of what is left: without blocks there is nothing that
+    could be reused. SetupError when not one block is left.
     """
     left = memory - num_seqs * in_slot
-    snapshots = max(0, min(MAX_SNAPSHOTS, useful_blocks, left // 4 // in_slot))
+    snapshots = max(0, min(MAX_SNAPSHOTS, useful_blocks, left // 4 // in_slot)) if wanted is None else wanted
     left -= snapshots * in_slot
     if left < in_block:
+        kept = f", {wanted} snapshots {wanted * in_slot}" if wanted else ""
+        fewer = "fewer sequences with --max-num-seqs" + (" or snapshots with --kv-snapshots" if wanted else "")
         raise SetupError(
-            f"{memory} bytes for the KV cache are too few: windows of {num_seqs} sequences take {num_seqs * in_slot}, "
-            f"a block {in_block}; give more with --kv-memory, or fewer sequences with --max-num-seqs"
+            f"{memory} bytes for the KV cache are too few: windows of {num_seqs} sequences take {num_seqs * in_slot}"
+            f"{kept}, a block {in_block}; give more with --kv-memory, or {fewer}"
         )
     return (min(useful_blocks, left // in_block) if in_block else useful_blocks), snapshots
 

@@ -38,6 +38,10 @@ def assemble(
             if options.kv_dtype != "fp8_e4m3"
             else f"--kv-dtype fp8_e4m3 is not possible for {config.architecture}, only for DeepSeek-V4"
         )
+    if options.kv_snapshots is not None:
+        raise SetupError(
+            f"--kv-snapshots is for DeepSeek-V4; {config.architecture} reuses every full block. Leave it out"
+        )
     model = load_llama(
         config,
         checkpoint.tensors,

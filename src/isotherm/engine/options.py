@@ -16,7 +16,8 @@ class EngineOptions:
 
     ``dtype`` is auto, float32 or bfloat16, ``kv_dtype`` those or fp8_e4m3. ``effort_texts`` is auto or a table of
     ``base.effort``. ``max_queue`` counts sequences that wait beside the ``max_num_seqs`` that run. ``kv_memory`` is
-    bytes. ``debug_integrity`` checks the block pool whenever the engine falls idle.
+    bytes, ``kv_snapshots`` a count, for models that need some. ``debug_integrity`` checks the block pool whenever the
+    engine falls idle.
     """
 
     model: str
@@ -27,6 +28,7 @@ class EngineOptions:
     max_num_seqs: int = 32
     max_queue: int = 1024
     kv_memory: int | None = None
+    kv_snapshots: int | None = None
     threads: int | None = None
     deterministic: bool = False
     offline: bool = False

@@ -125,6 +125,14 @@ TABLE: tuple[Setting, ...] = (
         "kv_memory", Size(1 << 20, auto=True), None, "Memory for the KV cache; auto fits it to the machine.", "engine"
     ),
     Setting(
+        "kv_snapshots",
+        Integer(0, 65_536, auto=True),
+        None,
+        "States kept so that later prompts can begin there (DeepSeek-V4); auto takes up to 256 and a quarter of the "
+        "memory, 0 reuses no prefixes.",
+        "engine",
+    ),
+    Setting(
         "threads",
         Integer(1, 1024, auto=True),
         None,
