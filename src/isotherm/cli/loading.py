@@ -60,7 +60,7 @@ class Loading:
                 self._screen.write("")
 
     async def _tell(self) -> None:
-        await asyncio.sleep(_SILENT_SECONDS)
+        await asyncio.sleep(self._start + _SILENT_SECONDS - time.monotonic())
         while True:
             self._screen.write(self._line(time.monotonic() - self._start))
             await asyncio.sleep(_REWRITTEN_EVERY_SECONDS if self._screen.rewritten else _LINE_EVERY_SECONDS)
