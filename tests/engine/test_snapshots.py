@@ -95,6 +95,15 @@ def test_a_hit_rounds_down_to_a_snapshot() -> None:
     assert serve(engine, 1, tokens) == (solo(limits(), tokens), 64)
 
 
+def test_fixed_chunks_have_snapshots_where_they_end() -> None:
+    """Prompts of deterministic serving are shared in whole chunks of 16."""
+    engine, runner, slots = slotted(deterministic=True)
+    tokens = PROMPT[:30]
+    for sequence, hit in enumerate((0, 16)):
+        assert serve(engine, sequence, tokens) == (solo(limits(deterministic=True), tokens), hit)
+    assert kept(runner, slots) == [16]
+
+
 def test_the_end_of_a_turn_stays_when_another_answer_goes_on_from_it() -> None:
     """Both answer the same; the longer one has come further, but somebody stopped where it once was."""
     engine, runner, slots = slotted()

@@ -7,7 +7,6 @@ import torch
 from isotherm.base.backend import Loaded
 from isotherm.base.errors import SetupError
 from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, Pooled, block_bytes, slot_bytes
-from isotherm.cache.layouts import RowLayout, index_layout, latent_layout
 from isotherm.cache.manager import BlockManager
 from isotherm.cache.slots import SlotManager
 from isotherm.engine.latent_runner import LatentRunner
@@ -16,6 +15,8 @@ from isotherm.engine.options import EngineOptions
 from isotherm.engine.parts import Parts
 from isotherm.engine.plan import Segment
 from isotherm.engine.sequence import Sequence
+from isotherm.kernels.cpu.dense import FEW_ROWS
+from isotherm.kernels.layouts import RowLayout, index_layout, latent_layout
 from isotherm.model.checkpoint import Checkpoint
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
 from isotherm.model.deepseek_v4.memory import INDEX, MAIN
@@ -38,12 +39,11 @@ def assemble(
     loaded: Loaded,
 ) -> Parts:
     """Load, size the pool, warm up; raises SetupError when that cannot be."""
-    if options.deterministic:
-        raise SetupError(f"--deterministic is not available for {config.architecture} yet; leave it out")
     kv_dtype = AUTO_KV_DTYPE if options.kv_dtype == "auto" else options.kv_dtype
     window, compressors = layouts(config, kv_dtype)
     dtype = choose_dtype(options.dtype, device)
-    model = DeepseekV4(config, load_weights(config, checkpoint.tensors, dtype, device, loaded), dtype)
+    weights = load_weights(config, checkpoint.tensors, dtype, device, row_by_row=options.deterministic, progress=loaded)
+    model = DeepseekV4(config, weights, dtype)
     in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
     useful = options.max_num_seqs * -(-max_model_len // LATENT_BLOCK)
     memory = options.kv_memory or kv_budget(device)
@@ -55,7 +55,7 @@ def assemble(
         device,
     )  # fmt: skip
     slots = SlotManager(options.max_num_seqs, snapshots, pool.copy_slot)
-    runner = LatentRunner(model, pool)
+    runner = LatentRunner(model, pool, together=FEW_ROWS if options.deterministic else None)
     _warm_up(runner)
     return Parts(
         runner,

@@ -10,7 +10,7 @@ from isotherm.cache.slots import SlotManager
 from isotherm.engine.options import Limits
 from isotherm.engine.plan import Plan, Segment
 from isotherm.engine.sequence import Sequence
-from isotherm.engine.snapshots import Snapshots
+from isotherm.engine.snapshots import EVERY_BLOCKS, Snapshots
 
 PROMPT_LOGITS_CHUNK = 128
 """Prefill tokens a step when each needs a row of logits, which bounds their memory."""
@@ -35,7 +35,6 @@ class Scheduler:
     def __init__(self, blocks: BlockManager, limits: Limits, slots: SlotManager | None = None) -> None:
         self.blocks = blocks
         self._slots = slots
-        self._snapshots = None if slots is None else Snapshots(slots, limits.block_size)
         self.limits = limits
         self.waiting: OrderedDict[int, Sequence] = OrderedDict()
         self.running: OrderedDict[int, Sequence] = OrderedDict()
@@ -47,6 +46,7 @@ class Scheduler:
         self._fixed_chunks = limits.deterministic and not limits.independent_rows
         self._unit = limits.prefill_chunk if self._fixed_chunks else limits.block_size
         """Prefixes are shared in multiples of this many tokens."""
+        self._snapshots = None if slots is None else Snapshots(slots, self._unit, EVERY_BLOCKS * limits.block_size)
 
     def add(self, sequence: Sequence) -> None:
         sequence.arrival = self._arrivals

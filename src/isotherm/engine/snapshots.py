@@ -13,17 +13,16 @@ EVERY_BLOCKS = 8
 
 
 class Snapshots:
-    """Decides for ``slots``, whose sequences have blocks of ``block_size`` tokens.
+    """Decides for ``slots``. Prefixes are shared in multiples of ``unit`` tokens, a block or more; so is ``every``.
 
-    Places in a prompt: its last block's end; where the known part of it ended, for that is where it parts from others;
-    every ``EVERY_BLOCKS`` blocks. In an answer the last block's end so far, which is replaced at the next one: what
+    Places in a prompt: its last unit's end; where the known part of it ended, for that is where it parts from others;
+    and one in ``every`` tokens. In an answer the last block's end so far, which is replaced at the next one: what
     remains is the end of the turn.
     """
 
-    def __init__(self, slots: SlotManager, block_size: int) -> None:
+    def __init__(self, slots: SlotManager, unit: int, every: int) -> None:
         self.slots = slots
-        self._size = block_size
-        self._every = EVERY_BLOCKS * block_size
+        self._unit, self._every = unit, every
 
     def next_place(self, sequence: Sequence, after: int) -> int | None:
         """The first place in a prompt behind ``after`` tokens, None when there is none.
@@ -51,4 +50,4 @@ class Snapshots:
         sequence.trail = None if stays else sequence.cursor
 
     def _last(self, sequence: Sequence) -> int:
-        return (sequence.prefill_end - 1) // self._size * self._size
+        return (sequence.prefill_end - 1) // self._unit * self._unit
