@@ -10,11 +10,10 @@ from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, Pooled, block_b
 from isotherm.cache.manager import BlockManager
 from isotherm.cache.slots import SlotManager
 from isotherm.engine.latent_runner import LatentRunner
+from isotherm.engine.latent_warm_up import warm_up
 from isotherm.engine.machine import choose_dtype, kv_budget
 from isotherm.engine.options import EngineOptions
 from isotherm.engine.parts import Parts
-from isotherm.engine.plan import Segment
-from isotherm.engine.sequence import Sequence
 from isotherm.kernels.cpu.dense import FEW_ROWS
 from isotherm.kernels.layouts import RowLayout, index_layout, latent_layout
 from isotherm.model.checkpoint import Checkpoint
@@ -56,7 +55,7 @@ def assemble(
     )  # fmt: skip
     slots = SlotManager(options.max_num_seqs, snapshots, pool.copy_slot)
     runner = LatentRunner(model, pool, together=FEW_ROWS if options.deterministic else None)
-    _warm_up(runner)
+    warm_up(model, pool, runner)
     return Parts(
         runner,
         BlockManager(num_blocks, LATENT_BLOCK, evicted=slots.forget),
@@ -68,7 +67,7 @@ def assemble(
             "dtype": str(model.dtype).removeprefix("torch."),
             "kv_dtype": kv_dtype,
             "device": str(device),
-            "kernels": f"{model.ops.name} for streams and rotation, the rest reference",
+            "kernels": model.ops.name,
             "blocks": num_blocks,
             "block_size": LATENT_BLOCK,
             "kv_bytes": num_blocks * block_bytes(compressors) + (options.max_num_seqs + snapshots) * in_slot,
@@ -115,9 +114,3 @@ def divide(
             f"{kept}, a block {in_block}; give more with --kv-memory, or {fewer}"
         )
     return (min(useful_blocks, left // in_block) if in_block else useful_blocks), snapshots
-
-
-def _warm_up(runner: LatentRunner) -> None:
-    """One short forward; what is written is overwritten by the first sequence in that block and slot."""
-    sequence = Sequence(id=0, tokens=[0] * 8, blocks=[0], slot=0)
-    runner.run([Segment(sequence, 0, 8, decode=False, ends_context=True)])

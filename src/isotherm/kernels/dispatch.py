@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from isotherm.base.errors import SetupError
 from isotherm.kernels.layouts import Rows
 from isotherm.kernels.reference import compress, experts, hyper, latent_attention, rotary
 from isotherm.kernels.reference import ops as reference
 from isotherm.kernels.reference.latent_attention import Seen
 
 LANES = 16
+STOCK_ATTEND, STOCK_INDEX = VARIANTS = ("stock-attend", "stock-index")
+"""What ``select_latent`` can put in a fast operation's place; see ``cpu.stock``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,33 @@ LATENT_REFERENCE = LatentOps(
 )
 
 
-def select_latent(device: torch.device, *widths: int) -> LatentOps:
-    """The fastest operations for a device; the compiled ones need ``widths`` that fill whole vectors."""
+def select_latent(device: torch.device, *widths: int, variants: Collection[str] = (), index_rows: int = 0) -> LatentOps:
+    """The fastest operations for a device; the compiled ones need ``widths`` that fill whole vectors.
+
+    ``variants`` names slower ones to compare with, out of ``VARIANTS``; ``stock-index`` scores ``index_rows`` rows
+    however few a sequence has. Raises SetupError for a variant that does not exist, here or at all.
+    """
+    if unknown := sorted(set(variants) - set(VARIANTS)):
+        raise SetupError(f"No kernel variant is called {unknown[0]!r}. There are {', '.join(VARIANTS)}.")
     if device.type != "cpu" or sys.byteorder != "little" or any(width % LANES for width in widths):
+        if variants:
+            raise SetupError(
+                f"The kernel variants {', '.join(sorted(variants))} are compiled for CPUs and widths that are multiples"
+                f" of {LANES}; this is {device.type} with {', '.join(map(str, widths))}. Leave the setting out."
+            )
         return LATENT_REFERENCE
-    return _latent_cpu()
+    return _with_variants(_latent_cpu(), variants, index_rows)
+
+
+def _with_variants(ops: LatentOps, variants: Collection[str], index_rows: int) -> LatentOps:
+    if not variants:
+        return ops
+    from isotherm.kernels.cpu import stock  # noqa: PLC0415 (numba loads only where it is used)
+
+    name = ", ".join((ops.name, *sorted(variants)))
+    attend = stock.attend if STOCK_ATTEND in variants else ops.attend
+    choose = stock.choose_of(index_rows) if STOCK_INDEX in variants else ops.choose
+    return replace(ops, name=name, attend=attend, choose=choose)
 
 
 def _latent_cpu() -> LatentOps:

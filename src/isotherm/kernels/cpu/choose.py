@@ -31,7 +31,7 @@ def _score(weights: Any, at: int, heads: int, wide: int, products: Any, row: int
 
 
 @kernel
-def _scores(
+def piece_scores(
     queries: Any, row: int, heads: int, size: int, wide: int, weights: Any, data: Any, table: Any, per_page: int,
     first: int, last: int, out: Any, query: Any, padded: Any, tile: Any, products: Any,
 ) -> None:  # fmt: skip
@@ -113,7 +113,7 @@ def _choose(
         for task in range(thread, rows * pieces, threads):
             row, first = task // pieces, task % pieces * PIECE
             if counts[row] > k and first < counts[row]:
-                _scores(
+                piece_scores(
                     queries, row, heads, size, wide, weights, data, tables[of[row]], per_page, first,
                     min(first + PIECE, counts[row]), scores[row], query, padded, tile, products,
                 )  # fmt: skip

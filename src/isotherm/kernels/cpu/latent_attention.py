@@ -110,7 +110,7 @@ def _attend(
                 rotate_pairs(out, at + (each + 1) * size - 2 * pairs, cos, sin, row, pairs, -1.0)
 
 
-_NO_CHOICE = np.zeros((1, 1), np.int32)
+NO_CHOICE = np.zeros((1, 1), np.int32)
 
 
 def attend(
@@ -118,7 +118,7 @@ def attend(
 ) -> Tensor:
     """See ``reference.latent_attention.attend``; D a multiple of 16."""
     out = torch.empty(query.shape)
-    chosen = _NO_CHOICE if seen.chosen is None else as_array(seen.chosen)
+    chosen = NO_CHOICE if seen.chosen is None else as_array(seen.chosen)
     _attend(
         as_array(query).reshape(-1), query.shape[0], query.shape[1], query.shape[2], as_array(window.data),
         as_array(seen.pages), as_array(seen.firsts), as_array(seen.recents), window.per_page, window.layout.rotated,
