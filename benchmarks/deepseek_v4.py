@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from transformers import DeepseekV4ForCausalLM
 
+from isotherm.base.backend import unwatched
 from isotherm.cache.latent_pool import LATENT_BLOCK
 from isotherm.engine import latent_parts
 from isotherm.engine.latent_runner import LatentRunner
@@ -36,6 +37,7 @@ from lab.rows import Row, Side, ratio_row, write
 from lab.servers import say
 
 CONTEXTS = (300, 4096, 16_384)
+CPU = torch.device("cpu")
 SHORT, LONG = 4096, 65_536
 PREFILL = 4096
 CHUNK = 512
@@ -51,7 +53,7 @@ class Ours:
         options = EngineOptions(
             str(folder), dtype="float32", kv_dtype="float32", kernels=kernels, max_num_seqs=1, kv_memory=256 << 20
         )
-        parts = latent_parts.assemble(checkpoint, checkpoint.config, options, max_model_len, torch.device("cpu"))
+        parts = latent_parts.assemble(checkpoint, checkpoint.config, options, max_model_len, CPU, unwatched)
         assert isinstance(parts.runner, LatentRunner)
         self._runner = parts.runner
         self._sequence = Sequence(0, [])

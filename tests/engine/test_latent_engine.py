@@ -228,6 +228,26 @@ def test_memory_is_shared_between_blocks_and_snapshots(memory: int, sizes: tuple
     assert divide(memory, 100, 10, 4, 90) == sizes
 
 
+@pytest.mark.parametrize(("wanted", "sizes"), [(0, (60, 0)), (2, (40, 2)), (5, (10, 5))])
+def test_a_number_of_snapshots_may_be_given(wanted: int, sizes: tuple[int, int]) -> None:
+    assert divide(1000, 100, 10, 4, 90, wanted) == sizes
+
+
+def test_too_many_snapshots_say_what_is_needed() -> None:
+    with pytest.raises(SetupError, match=r"windows of 4 .* take 400, 6 snapshots 600, a block 10; .* --kv-snapshots"):
+        divide(1000, 100, 10, 4, 90, 6)
+
+
+def test_no_snapshots_no_reuse(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    engine = start(folder, kv_snapshots=0)
+    for sequence in range(2):
+        ask(engine, sequence, TEXT[:600])
+        pieces = drain(engine)[sequence]
+        check(TEXT[:600], pieces, reference)
+        assert pieces[-1].finish.usage.cached_tokens == 0
+    assert (engine.stats().snapshots, engine.stats().snapshots_most) == (0, 0)
+
+
 def test_too_little_memory_says_what_is_needed() -> None:
     with pytest.raises(SetupError, match=r"409 bytes .* too few: windows of 4 sequences take 400, a block 10"):
         divide(409, 100, 10, 4, 90)

@@ -182,6 +182,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ),
         ("ends with", f"{tokenizer['eos']!r}, ids {', '.join(map(str, tokenizer['eos_ids']))}"),
         ("chat", chat),
+        *([("effort texts", tokenizer["effort_texts"])] if tokenizer["effort_texts"] else []),
         ("sampling", json.dumps(facts["generation_config"]) if facts["generation_config"] else "nothing recommended"),
     ]
     return lines

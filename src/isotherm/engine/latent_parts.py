@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from isotherm.base.backend import Loaded
 from isotherm.base.errors import SetupError
 from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, Pooled, block_bytes, slot_bytes
 from isotherm.cache.manager import BlockManager
@@ -29,22 +30,30 @@ STOCK = {"stock-attend": (STOCK_ATTEND,), "stock-index": (STOCK_INDEX,), "stock"
 """What the values of ``--kernels`` put in the place of fast operations."""
 
 MAX_SNAPSHOTS = 256
+"""How many ``--kv-snapshots auto`` keeps at most."""
 
 
 def assemble(
-    checkpoint: Checkpoint, config: DeepseekV4Config, options: EngineOptions, max_model_len: int, device: torch.device
+    checkpoint: Checkpoint,
+    config: DeepseekV4Config,
+    options: EngineOptions,
+    max_model_len: int,
+    device: torch.device,
+    loaded: Loaded,
 ) -> Parts:
     """Load, size the pool, warm up; raises SetupError when that cannot be."""
     kv_dtype = AUTO_KV_DTYPE if options.kv_dtype == "auto" else options.kv_dtype
     window, compressors = layouts(config, kv_dtype)
     dtype = choose_dtype(options.dtype, device)
-    weights = load_weights(config, checkpoint.tensors, dtype, device, row_by_row=options.deterministic)
+    weights = load_weights(config, checkpoint.tensors, dtype, device, row_by_row=options.deterministic, progress=loaded)
     variants = STOCK.get(options.kernels, ())
     model = DeepseekV4(config, weights, dtype, variants=variants, longest=max_model_len)
     in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
     useful = options.max_num_seqs * -(-max_model_len // LATENT_BLOCK)
     memory = options.kv_memory or kv_budget(device)
-    num_blocks, snapshots = divide(memory, in_slot, block_bytes(compressors), options.max_num_seqs, useful)
+    num_blocks, snapshots = divide(
+        memory, in_slot, block_bytes(compressors), options.max_num_seqs, useful, options.kv_snapshots
+    )
     pool = LatentPool(
         config.num_layers, config.attention.window, window, compressors, num_blocks, options.max_num_seqs + snapshots,
         device,
@@ -91,18 +100,22 @@ def layouts(config: DeepseekV4Config, kv_dtype: str) -> tuple[RowLayout, list[Po
     return row, pooled
 
 
-def divide(memory: int, in_slot: int, in_block: int, num_seqs: int, useful_blocks: int) -> tuple[int, int]:
+def divide(
+    memory: int, in_slot: int, in_block: int, num_seqs: int, useful_blocks: int, wanted: int | None = None
+) -> tuple[int, int]:
     """Blocks and snapshots that ``memory`` bytes hold beside the slots of running sequences.
 
-    Snapshots get at most a quarter of what is left: without blocks there is nothing that could be reused. SetupError
-    when not one block is left.
+    Unless a number is ``wanted``, snapshots get at most a quarter of what is left: without blocks there is nothing that
+    could be reused. SetupError when not one block is left.
     """
     left = memory - num_seqs * in_slot
-    snapshots = max(0, min(MAX_SNAPSHOTS, useful_blocks, left // 4 // in_slot))
+    snapshots = max(0, min(MAX_SNAPSHOTS, useful_blocks, left // 4 // in_slot)) if wanted is None else wanted
     left -= snapshots * in_slot
     if left < in_block:
+        kept = f", {wanted} snapshots {wanted * in_slot}" if wanted else ""
+        fewer = "fewer sequences with --max-num-seqs" + (" or snapshots with --kv-snapshots" if wanted else "")
         raise SetupError(
-            f"{memory} bytes for the KV cache are too few: windows of {num_seqs} sequences take {num_seqs * in_slot}, "
-            f"a block {in_block}; give more with --kv-memory, or fewer sequences with --max-num-seqs"
+            f"{memory} bytes for the KV cache are too few: windows of {num_seqs} sequences take {num_seqs * in_slot}"
+            f"{kept}, a block {in_block}; give more with --kv-memory, or {fewer}"
         )
     return (min(useful_blocks, left // in_block) if in_block else useful_blocks), snapshots

@@ -148,10 +148,14 @@ class _Loader:
         self._pairs = device.type == "cpu" and has_pair_products()
 
     def values(self, name: str) -> Tensor:
-        """A tensor in float32; SetupError if a number in it is none."""
+        """A tensor in float32; SetupError if a number in it is none, or none that ``dtype`` holds."""
         values = np.array(self._tensors[name].dequantize())
-        if not np.isfinite(values).all():
-            raise SetupError(f"{name} holds a NaN or an infinity: the checkpoint is damaged. Download it again.")
+        # A NaN is the largest and the smallest, and in no order with anything.
+        if not max(values.max(), -values.min()) <= torch.finfo(self._dtype).max:
+            raise SetupError(
+                f"{name} holds a NaN, an infinity or a number beyond {str(self._dtype).removeprefix('torch.')}: "
+                "the checkpoint is damaged. Download it again."
+            )
         return torch.from_numpy(values).to(self._device)
 
     def hyper(self, stem: str) -> Hyper:
@@ -216,6 +220,11 @@ class _Loader:
         by_token = None
         if by_hash:
             ids = np.ascontiguousarray(self._tensors[prefix + "gate.tid2eid"].raw()).view(np.int64)
+            if ids.min() < 0 or ids.max() >= self._config.experts.count:
+                raise SetupError(
+                    f"{prefix}gate.tid2eid names experts from {ids.min()} to {ids.max()} of "
+                    f"{self._config.experts.count}: the checkpoint is damaged. Download it again."
+                )
             by_token = torch.from_numpy(ids.copy()).to(self._device)
         shared = prefix + "shared_experts."
         experts = [f"{prefix}experts.{index}." for index in range(self._config.experts.count)]
