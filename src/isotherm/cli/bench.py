@@ -1,4 +1,4 @@
-"""``isotherm bench``: measure a server from outside; any OpenAI-compatible one will do."""
+"""``isotherm bench``: measure a server from outside, any OpenAI-compatible one, or the kernels of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from isotherm.bench.measures import Limits
 from isotherm.bench.report import as_json, as_text
 from isotherm.bench.session import Plan, Report, measure
 from isotherm.bench.workloads import PromptLength, Workload
+from isotherm.cli import bench_kernels
 from isotherm.cli.flags import add_flags, settings_of
+from isotherm.cli.progress import Progress
 from isotherm.cli.screen import harmless
 
 EXIT_FINDINGS = 1
@@ -21,8 +23,10 @@ EXIT_FINDINGS = 1
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb's parser and its subcommands."""
-    bench = subparsers.add_parser("bench", help="measure a server", description=__doc__, allow_abbrev=False)
-    kinds = bench.add_subparsers(title="measurements", metavar="WHAT", required=True)
+    bench = subparsers.add_parser(
+        "bench", help="measure a server, or this machine's kernels", description=__doc__, allow_abbrev=False
+    )
+    kinds = bench.add_subparsers(title="measurements", dest="what", metavar="WHAT", required=True)
     serve = kinds.add_parser(
         "serve",
         help="throughput and latency at several levels of concurrency",
@@ -33,6 +37,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_workload_flags(serve)
     serve.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     add_flags(serve, "bench")
+    bench_kernels.register(kinds)
 
 
 def _add_load_flags(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +66,8 @@ def _add_workload_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and say by the exit code whether all went well."""
+    if args.what == "kernels":
+        return bench_kernels.run(args)
     settings = settings_of("bench", args)
     plan = plan_of(args)
     endpoint = Endpoint(settings["url"], settings["api_key"], _positive("--timeout", args.timeout))
@@ -136,27 +143,3 @@ def _print(report: Report, *, as_object: bool) -> None:
         print(harmless(as_text(report)))
     else:
         print("isotherm: interrupted before anything was measured", file=sys.stderr)
-
-
-class Progress:
-    """What is going on, on stderr: one line that is rewritten on a terminal, a line for each new phase elsewhere."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._phase = ""
-
-    def show(self, text: str) -> None:
-        """Replace the line; off a terminal only a new phase (the text before the colon) is worth a line."""
-        phase = text.partition(":")[0]
-        if self._live:
-            sys.stderr.write(f"\r\x1b[K{harmless(text)}")
-        elif phase != self._phase:
-            sys.stderr.write(f"{harmless(text)}\n")
-        self._phase = phase
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Leave a terminal's line empty for what comes next."""
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

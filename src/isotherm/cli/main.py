@@ -27,7 +27,7 @@ VERBS = MappingProxyType(
         "serve": "serve a model through an OpenAI-compatible API",
         "chat": "talk to a server from the terminal",
         "models": "list, fetch and inspect models",
-        "bench": "measure a server",
+        "bench": "measure a server, or this machine's kernels",
     }
 )
 """Verb to what it does. Each is a module of this room with ``register`` and ``run``."""
