@@ -103,7 +103,7 @@ def _choose(count: int) -> Data:
         """By how much the worst of the chosen misses the score of the last of the best; infinite if one comes twice."""
         worst, chosen = 0.0, min(CHOSEN, count)
         for t, exact in enumerate(scores):
-            least, ours = exact.topk(chosen).values[-1], out[t, :chosen].long().unique()
+            least, ours = exact.topk(chosen).values[-1], torch.tensor(sorted(set(out[t, :chosen].tolist())))
             missing = float("inf") if len(ours) < chosen else 0.0
             worst = max(worst, missing, float((least - exact[ours].min()) / least.abs()))
         return worst
