@@ -11,12 +11,13 @@ STAMP := .venv/installed
 # Two threads that spin at barriers starve each other on a shared machine; the tests need no speed.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help venv serve test lint format docs bench clean
+.PHONY: help venv serve test test-long lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve [MODEL=name] [ARGS='--port 9000']   set up, fetch the model, serve it"
 	@echo "make test  [PYTEST_ARGS='-k chat']             set up, lint, type-check, run the tests with coverage"
+	@echo "make test-long [PYTEST_ARGS=...]               the tests marked long, minutes: every chunking, many random loads"
 	@echo "make lint | format | docs                      check style and types | rewrite style | generated pages"
 	@echo "make bench [ARGS='--url URL']                  measure a running server"
 	@echo "make venv | clean                              set up | remove what was set up"
@@ -43,6 +44,10 @@ lint: $(STAMP)
 
 test: lint
 	$(BIN)/pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+# A -m here replaces the one in pyproject.toml. A run without one test of them is a mistake, and pytest says so.
+test-long: $(STAMP)
+	$(BIN)/pytest -m long $(PYTEST_ARGS)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
