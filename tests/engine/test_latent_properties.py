@@ -24,9 +24,12 @@ from isotherm.model.deepseek_v4.tiny import write_tiny
 from support.latent import PLACES, Network, load, some_tokens
 
 TOLERANCE = 5e-5
+EVERY_EXPERT = {"num_experts_per_tok": 8}
+"""All eight. Where two experts score the same to the last bit, which of them is chosen depends on the order of sums and
+changes logits by more than 1: among many drawn tokens that happens. No expert knows of caches, so none is left out."""
 BEGINNINGS = [some_tokens(700, seed=5), some_tokens(700, seed=6)]
 ENDS = some_tokens(1000, seed=7)
-LENGTHS = (1, 3, 4, 5, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 640)
+LENGTHS = (3, 128, 255, 256, 257, 300, 511, 512, 513, 600)
 SEEN: Counter[str] = Counter()
 """What the drawn loads met, so that a test can say that they met everything."""
 
@@ -77,23 +80,29 @@ NEIGHBOURS = Load(
 
 asks = st.builds(
     Ask,
-    st.integers(0, 1),
+    st.sampled_from((0, 0, 1)),
     st.sampled_from(LENGTHS) | st.integers(1, 640),
     st.integers(0, 40),
-    st.integers(1, 24) | st.sampled_from((0, 60)),
+    st.sampled_from((0, 1, 2, 5, 12, 24)),
     st.sampled_from((0.0, 1.0)),
     st.sampled_from((False, False, False, True)),
 )
-moves = asks | st.builds(Abort, st.integers(0, 7)) | st.builds(Steps, st.integers(1, 12)) | st.just(DRAIN)
-loads = st.builds(
-    Load,
-    st.lists(moves, min_size=2, max_size=10).map(tuple),
-    st.sampled_from((3, 4, 5, 63, 127, 128, 129, 255, 256, 257, 512)) | st.integers(8, 600),
-    st.integers(3, 12),
-    st.integers(1, PLACES),
-)
+growing = st.builds(Ask, st.integers(0, 1), st.integers(235, 255), st.integers(0, 5), st.integers(10, 50))
+"""Answers that run into a new block."""
+steps = st.builds(Steps, st.integers(0, 12))
+then = steps.map(lambda some: (some,)) | st.just((DRAIN,)) | st.tuples(steps, st.builds(Abort, st.integers(0, 7)))
+chunks = st.sampled_from((3, 4, 5, 63, 127, 128, 129, 255, 256, 257, 512)) | st.integers(8, 600)
+
+
+def load_of(asked: st.SearchStrategy[Ask], blocks: st.SearchStrategy[int]) -> st.SearchStrategy[Load]:
+    turns = st.lists(st.tuples(asked, then), min_size=3, max_size=6)
+    played = turns.map(lambda turns: tuple(move for ask, after in turns for move in (ask, *after)))
+    return st.builds(Load, played, chunks, blocks, st.integers(2, PLACES))
+
+
+loads = load_of(asks, st.integers(3, 12)) | load_of(growing, st.integers(3, 5))
 DRAWN = settings(
-    max_examples=5,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     phases=(Phase.generate,),
@@ -105,7 +114,7 @@ DRAWN = settings(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
-    write_tiny(folder, seed=2)
+    write_tiny(folder, seed=2, changes=EVERY_EXPERT)
     return folder
 
 
@@ -222,7 +231,7 @@ def test_many_loads(network: Network, scores: Callable[[list[int]], torch.Tensor
     """Among them all: hits of one and two blocks, preemptions, evictions, aborts in the middle."""
     SEEN.clear()
 
-    @settings(DRAWN, max_examples=200)
+    @settings(DRAWN, max_examples=60)
     @given(loads)
     def many(load: Load) -> None:
         answers_are_those_of_one_forward(load, network, scores)
