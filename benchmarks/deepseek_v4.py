@@ -4,7 +4,7 @@
 
 Both run in this process without HTTP, float32 and a float32 cache, each at its best number of threads; a pair is a run
 of each over the same tokens. The checkpoint is made here (`isotherm models make-tiny`). Beside the ratios: what a step
-takes under a maximum of 1M tokens against one of 4,096.
+takes under a maximum of 1M tokens against one of 4,096, with the stock indexer too, and how a step grows to 64k.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any
 import torch
 from transformers import DeepseekV4ForCausalLM
 
+from isotherm.base.backend import unwatched
 from isotherm.cache.latent_pool import LATENT_BLOCK
 from isotherm.engine import latent_parts
 from isotherm.engine.latent_runner import LatentRunner
 from isotherm.engine.options import EngineOptions
 from isotherm.engine.plan import Segment
 from isotherm.engine.sequence import Sequence
+from isotherm.kernels.cpu import choose
 from isotherm.model.checkpoint import open_checkpoint
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
 from isotherm.model.deepseek_v4.tiny import write_tiny
@@ -35,6 +37,8 @@ from lab.rows import Row, Side, ratio_row, write
 from lab.servers import say
 
 CONTEXTS = (300, 4096, 16_384)
+CPU = torch.device("cpu")
+SHORT, LONG = 4096, 65_536
 PREFILL = 4096
 CHUNK = 512
 STEPS = 16
@@ -43,11 +47,13 @@ STEPS = 16
 class Ours:
     """The network over its pool, driven as the engine drives it."""
 
-    def __init__(self, folder: Path, max_model_len: int = 32_768) -> None:
+    def __init__(self, folder: Path, max_model_len: int = LONG + 256, kernels: str = "auto") -> None:
         checkpoint = open_checkpoint(str(folder))
         assert isinstance(checkpoint.config, DeepseekV4Config)
-        options = EngineOptions(str(folder), dtype="float32", kv_dtype="float32", max_num_seqs=1, kv_memory=256 << 20)
-        parts = latent_parts.assemble(checkpoint, checkpoint.config, options, max_model_len, torch.device("cpu"))
+        options = EngineOptions(
+            str(folder), dtype="float32", kv_dtype="float32", kernels=kernels, max_num_seqs=1, kv_memory=256 << 20
+        )
+        parts = latent_parts.assemble(checkpoint, checkpoint.config, options, max_model_len, CPU, unwatched)
         assert isinstance(parts.runner, LatentRunner)
         self._runner = parts.runner
         self._sequence = Sequence(0, [])
@@ -132,28 +138,79 @@ def main() -> int:
             if context == PREFILL:
                 sides = [Side(name, fill[name], "tokens/s", f"{threads[name]} threads") for name in engines]
                 rows.append(ratio_row(f"DeepSeek-V4 tiny: prefill of {PREFILL:,} tokens", *sides, 1.5, 45))
-    rows.append(_maximum(pairs, text[:512], threads["Isotherm"]))
+    torch.set_num_threads(threads["Isotherm"])
+    rows += [*_maximum(pairs, text[:512]), *_growth(pairs, random)]
     return write("deepseek_v4", rows, quick=args.quick, out=args.out)
 
 
-def _maximum(pairs: int, text: list[int], threads: int) -> Row:
-    """A decode step at 512 tokens with a maximum of 1M over one with a maximum of 4,096."""
-    torch.set_num_threads(threads)
-    ratios = []
+def _maximum(pairs: int, text: list[int]) -> Iterator[Row]:
+    """A decode step at 512 tokens with a maximum of 1M over one of 4,096; and over itself with the stock indexer."""
     with checkpoint(1 << 20) as wide, checkpoint(4096) as narrow:
-        engines = Ours(wide, 1 << 20), Ours(narrow, 4096)
-        for engine in engines:
-            engine.prefill(text)
+        engines = Ours(wide, 1 << 20), Ours(narrow, 4096), Ours(wide, 1 << 20, "stock-index")
+        ratios: list[list[float]] = [[], []]
         for _ in range(pairs):
-            times: list[list[float]] = [[], []]
+            for engine in engines:
+                engine.prefill(text)
+            times: list[list[float]] = [[], [], []]
             for _ in range(2 * STEPS):
                 for engine, found in zip(engines, times, strict=True):
                     found.append(engine.step(7))
-            ratios.append(median(times[0]) / median(times[1]))
-            for engine in engines:
-                engine.prefill(text)
-    what = "DeepSeek-V4 tiny: decode step at 512 tokens, maximum 1,048,576 over maximum 4,096"
-    return Row(what, ratios, "x", at_most=1.05, order=46)
+            step, short, stock = (median(each) for each in times)
+            ratios[0].append(step / short)
+            ratios[1].append(stock / step)
+    what = "DeepSeek-V4 tiny: decode step at 512 tokens"
+    yield Row(f"{what}, maximum 1,048,576 over maximum 4,096", ratios[0], "x", at_most=1.05, order=46)
+    yield Row(f"{what}, stock indexer over all of 1,048,576 against the real length", ratios[1], "x", order=47)
+
+
+def _growth(pairs: int, random: torch.Generator) -> Iterator[Row]:
+    """A decode step at 64k over one at 4k, and over what the indexer alone would make of it if the rest stood still."""
+    text = torch.randint(2, 500, (LONG,), generator=random).tolist()
+    with checkpoint(1 << 20) as folder, Clock() as clock:
+        engine = Ours(folder)
+        grown, against = [], []
+        for _ in range(pairs):
+            engine.prefill(text[:SHORT])
+            step, share = clock.steps(engine)
+            engine.prefill(text)
+            later, _ = clock.steps(engine)
+            predicted = step * (1 - share) + step * share * LONG / SHORT
+            say(
+                f"a step of {step * 1e3:.2f} ms at {SHORT:,} tokens, {share:.0%} of it the indexer, makes "
+                f"{predicted * 1e3:.2f} ms at {LONG:,}; measured {later * 1e3:.2f} ms"
+            )
+            grown.append(later / step)
+            against.append(later / predicted)
+    what = f"DeepSeek-V4 tiny: decode step at {LONG:,} tokens"
+    yield Row(f"{what} over one at {SHORT:,}", grown, "x", order=48)
+    yield Row(f"{what} over what the indexer's share at {SHORT:,} predicts", against, "x", at_most=1.0, order=49)
+
+
+class Clock:
+    """Times the choice of rows inside of steps of engines that are made while it is there."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self._choose = choose.choose
+
+    def __enter__(self) -> Clock:
+        def timed(*arguments: Any) -> torch.Tensor:
+            began = time.perf_counter()
+            chosen = self._choose(*arguments)
+            self._spent += time.perf_counter() - began
+            return chosen
+
+        choose.choose = timed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        choose.choose = self._choose
+
+    def steps(self, engine: Ours) -> tuple[float, float]:
+        """The median step's seconds, and the share of all steps' time that choosing took."""
+        self._spent = 0.0
+        times = [engine.step(7) for _ in range(2 * STEPS)]
+        return median(times), self._spent / sum(times)
 
 
 if __name__ == "__main__":

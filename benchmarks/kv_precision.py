@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from isotherm.base.backend import unwatched
 from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool, block_bytes
 from isotherm.engine import latent_parts
 from isotherm.engine.machine import use_threads
@@ -62,7 +62,9 @@ def logits(folder: Path, kv_dtype: str, tokens: list[int]) -> Tensor:
     checkpoint = open_checkpoint(str(folder))
     assert isinstance(checkpoint.config, DeepseekV4Config)
     options = EngineOptions(str(folder), dtype="float32", kv_dtype=kv_dtype, max_num_seqs=1, kv_memory=16 << 20)
-    runner = latent_parts.assemble(checkpoint, checkpoint.config, options, 2 * TOKENS, torch.device("cpu")).runner
+    runner = latent_parts.assemble(
+        checkpoint, checkpoint.config, options, 2 * TOKENS, torch.device("cpu"), unwatched
+    ).runner
     sequence = Sequence(0, tokens, blocks=list(range(-(-len(tokens) // LATENT_BLOCK))), slot=0)
     return torch.cat([
         runner.run([Segment(sequence, start, min(CHUNK, len(tokens) - start), False, False, all_logits=True)])
@@ -104,18 +106,7 @@ def pool_bytes(config: DeepseekV4Config, kv_dtype: str, blocks: int) -> int:
     """Bytes of all tensors that a pool of so many blocks holds."""
     window, compressors = latent_parts.layouts(config, kv_dtype)
     pool = LatentPool(config.num_layers, config.attention.window, window, compressors, blocks, 1, torch.device("cpu"))
-    return sum(tensor.nbytes for tensor in _tensors(vars(pool)))
-
-
-def _tensors(value: object) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _tensors(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
+    return sum(tensor.nbytes for tensor in pool.tensors())
 
 
 def distance_rows(found: dict[str, list[Distance]]) -> list[Row]:

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from isotherm.engine.process import main
 
 
-def build(options):
+def build(options, loaded):
     """The behaviours of a bad day: while loading, and once serving. Imports as late as in a real child."""
     from engine.fakes import limits, make_engine
     from isotherm.base.errors import SetupError
@@ -24,6 +24,8 @@ def build(options):
     if MODE == "crash":
         print("about to crash", file=sys.stderr)
         os.kill(os.getpid(), signal.SIGSEGV)
+    loaded(1, 2)
+    loaded(2, 2)
     if MODE == "slow-load":
         time.sleep(60)
     engine, runner = make_engine(limits(pool_tokens=1024, max_model_len=400, max_queue=4))

@@ -45,7 +45,8 @@ class Client:
         self.child, self.client, self.death = child, client, death
 
     async def start(self, **options):
-        return await self.client.start(EngineOptions("fake", **options))
+        self.layers = []
+        return await self.client.start(EngineOptions("fake", **options), lambda *count: self.layers.append(count))
 
     def submit(self, tokens, **fields):
         """Queue a sequence; returns its number and a future of all its pieces."""
@@ -76,6 +77,7 @@ async def test_many_sequences_over_one_socket():
     async with running() as engine:
         ready = await engine.start()
         assert ready.details == {"kernels": "hash"}
+        assert engine.layers == [(1, 2), (2, 2)]
         submitted = {n: engine.submit([10 + n, 11, 12], max_tokens=20) for n in range(12)}
         for n, (_, done, _) in submitted.items():
             pieces = await asyncio.wait_for(done, 20)

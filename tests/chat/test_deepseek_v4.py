@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from isotherm.base.effort import APRIL, JULY, TABLES, Effect, EffortTexts
 from isotherm.base.errors import RequestError
 from isotherm.base.request import ChatPrompt
 from isotherm.base.tokenizer import TokenizerSpec
@@ -17,8 +18,12 @@ from isotherm.model.deepseek_v4.tiny_tokenizer import BOS, EOS, tokenizer_json
 DESCRIPTION = tokenizer_json(512)
 IDS = {token["content"]: token["id"] for token in DESCRIPTION["added_tokens"]}
 USER, ASSISTANT, THINK, CLOSE = (IDS[text] for text in ("<｜User｜>", "<｜Assistant｜>", "<think>", "</think>"))
-SPEC = TokenizerSpec(json.dumps(DESCRIPTION).encode(), None, BOS, 0, EOS, (1,), (0, 1, 2), False, ENCODING)
-ENCODER = Encoder(SPEC)
+TEXT = json.dumps(DESCRIPTION).encode()
+ENCODERS = {
+    table: Encoder(TokenizerSpec(TEXT, None, BOS, 0, EOS, (1,), (0, 1, 2), False, ENCODING, EffortTexts(table, "")))
+    for table in TABLES
+}
+ENCODER = ENCODERS[JULY]
 
 
 def chat(*messages: tuple[str, str], **variables: Any) -> list[int]:
@@ -45,10 +50,57 @@ def test_thinking_is_on_unless_switched_off(variables: dict[str, Any]) -> None:
     assert chat(("user", "Hi"), **variables)[-1] == THINK
 
 
-def test_efforts_differ_in_the_prompt() -> None:
-    prompts = {tuple(chat(("user", "Hi"), reasoning_effort=effort)) for effort in ("low", "high", "max")}
-    assert len(prompts) == 3
-    assert tuple(chat(("user", "Hi"), reasoning_effort="medium")) == tuple(chat(("user", "Hi")))
+def rendered(table: str, **variables: Any) -> tuple[str, str]:
+    """What stands between BOS and the system text, and all from there on."""
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a prime."}]
+    encoded = ENCODERS[table].encode(ChatPrompt(messages, template_kwargs=variables))
+    assert encoded.text is not None
+    assert encoded.text.startswith(BOS)
+    before, after = encoded.text.removeprefix(BOS).split("Be brief.")
+    assert ENCODER.tokenizer.decode(encoded.ids, skip_special=False) == encoded.text
+    return before, after
+
+
+MAXIMUM, BEYOND = (rendered(JULY, reasoning_effort=word)[0] for word in ("high", "max"))
+BEFORE = {Effect.OFF: "", Effect.NO_TEXT: "", Effect.MAXIMUM: MAXIMUM, Effect.BEYOND: BEYOND}
+
+
+def test_the_texts_are_those_that_the_makers_wrote() -> None:
+    assert MAXIMUM.startswith("Reasoning Effort: Absolute maximum")
+    assert BEYOND.startswith("Reasoning Effort: Beyond maximum")
+    assert MAXIMUM.endswith("\n\n")
+    assert BEYOND.endswith("\n\n")
+
+
+@pytest.mark.parametrize(("table", "word"), [(table, word) for table in TABLES for word in TABLES[table]])
+def test_a_word_adds_the_text_of_the_checkpoints_table(table: str, word: str) -> None:
+    """Right after BOS, before the system text, while thinking only; the rest of the prompt is the same."""
+    effect = TABLES[table][word]
+    end = "</think>" if effect is Effect.OFF else "<think>"
+    turn = "<｜User｜>Name a prime.<｜Assistant｜>"
+    assert rendered(table, reasoning_effort=word) == (BEFORE[effect], turn + end)
+    assert rendered(table, reasoning_effort=word, thinking=False) == ("", f"{turn}</think>")
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "text"),
+    [
+        (APRIL, ["none", "minimal", "low", "medium", "high", "xhigh"], ""),
+        (APRIL, ["max", "ultra"], MAXIMUM),
+        (JULY, ["none", "minimal", "low"], ""),
+        (JULY, ["medium", "high", "xhigh"], MAXIMUM),
+        (JULY, ["max", "ultra"], BEYOND),
+    ],
+)
+def test_the_tables(table: str, words: list[str], text: str) -> None:
+    """April's max is the later high: a checkpoint of one kind must not be told what the other was trained with."""
+    assert {rendered(table, reasoning_effort=word)[0] for word in words} == {text}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_word_means_high_and_a_switch_beats_none(table: str) -> None:
+    assert rendered(table) == rendered(table, reasoning_effort="high")
+    assert rendered(table, reasoning_effort="none", enable_thinking=True) == rendered(table)
 
 
 def test_old_thinking_is_dropped_and_answers_are_kept() -> None:
@@ -69,7 +121,7 @@ def test_old_thinking_is_dropped_and_answers_are_kept() -> None:
         ([("tool", "x")], {}, "cannot take this conversation"),
         ([("user", "x")], {"thinking": "yes"}, "chat_template_kwargs.thinking 'yes' means nothing"),
         ([("user", "x")], {"temperature": 1}, "chat_template_kwargs.temperature 1 means nothing"),
-        ([("user", "x")], {"reasoning_effort": "huge"}, "cannot take this conversation"),
+        ([("user", "x")], {"reasoning_effort": "huge"}, "reasoning_effort 'huge' means nothing .*none, minimal, low"),
     ],
 )
 def test_what_cannot_be_laid_out_is_a_clear_error(messages: Any, variables: Any, message: str) -> None:

@@ -30,10 +30,11 @@ class Backend(ScriptedBackend):
         self.broken = "the engine process was killed by the test"
         yield EngineDied(self.broken)
 
-    async def start(self):
+    async def start(self, loaded):
         if self.model == "broken":
             raise SetupError("the model is broken; take another")
         if self.model == "stuck":
+            loaded(3, 4)
             await asyncio.sleep(600)
 
     def failure(self):

@@ -104,7 +104,7 @@ def test_engine_death_reaches_clients_and_the_exit_code(started):
 
 def test_a_stop_while_the_model_loads(started):
     server = started("stuck")
-    server.wait_for("loading stuck ... 2 s")
+    server.wait_for("loading stuck 3 of 4 layers ... ")
     server.process.terminate()
     assert server.end() == 0
     assert "closed" in server.log

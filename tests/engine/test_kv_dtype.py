@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from isotherm.base.backend import unwatched
 from isotherm.base.errors import SetupError
 from isotherm.engine import latent_parts, llama_parts
 from isotherm.engine.machine import choose_dtype
@@ -47,8 +48,8 @@ class Sealed(Mapping[str, TensorSource]):
 def assemble(checkpoint: Checkpoint, **options: Any) -> Parts:
     chosen = EngineOptions(checkpoint.name, max_num_seqs=2, kv_memory=8 << 20, **options)
     if isinstance(checkpoint.config, DeepseekV4Config):
-        return latent_parts.assemble(checkpoint, checkpoint.config, chosen, 128, CPU)
-    return llama_parts.assemble(checkpoint, checkpoint.config, chosen, 128, CPU)
+        return latent_parts.assemble(checkpoint, checkpoint.config, chosen, 128, CPU, unwatched)
+    return llama_parts.assemble(checkpoint, checkpoint.config, chosen, 128, CPU, unwatched)
 
 
 def refusal(checkpoint: Checkpoint, **options: Any) -> str:

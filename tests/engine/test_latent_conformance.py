@@ -44,9 +44,11 @@ def expected(network: tuple[Path, Network]) -> torch.Tensor:
         return reference(torch.tensor([TOKENS])).logits[0]
 
 
-def difference(pieces: list[int], network: tuple[Path, Network], expected: torch.Tensor) -> float:
+def difference(
+    pieces: list[int], network: tuple[Path, Network], expected: torch.Tensor, *, decode: bool = False
+) -> float:
     """Largest |logit difference|, over as many tokens as the pieces hold."""
-    got = network[1].feed(TOKENS, pieces, slot=2, first_block=3)
+    got = network[1].feed(TOKENS, pieces, slot=2, first_block=3, decode=decode)
     return float((got - expected[: sum(pieces)]).abs().max())
 
 
@@ -70,10 +72,15 @@ def test_in_pieces_of_every_size(size: int, network: tuple[Path, Network], expec
     assert difference(pieces_of(size), network, expected) <= TOLERANCE
 
 
+def test_decode_steps(network: tuple[Path, Network], expected: torch.Tensor) -> None:
+    """Over the borders of windows of 4 and 128 and of a block."""
+    assert difference([250, *[1] * 12], network, expected, decode=True) <= TOLERANCE
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("prompt", [1, 3, 127, 128, 129, 255, 256, 257])
-def test_token_by_token_after_a_prompt(prompt: int, network: tuple[Path, Network], expected: torch.Tensor) -> None:
-    assert difference([prompt, *[1] * (len(TOKENS) - prompt)], network, expected) <= TOLERANCE
+def test_decode_steps_after_a_prompt(prompt: int, network: tuple[Path, Network], expected: torch.Tensor) -> None:
+    assert difference([prompt, *[1] * (len(TOKENS) - prompt)], network, expected, decode=True) <= TOLERANCE
 
 
 @pytest.mark.long

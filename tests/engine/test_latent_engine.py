@@ -13,14 +13,13 @@ import torch
 from engine.fakes import drain, params
 from isotherm.base.errors import SetupError
 from isotherm.cache.latent_pool import block_bytes, slot_bytes
-from isotherm.engine.factory import build
+from isotherm.engine.factory import Built, build
 from isotherm.engine.latent_parts import divide, layouts
 from isotherm.engine.loop import Engine
 from isotherm.engine.messages import Piece, Submit
 from isotherm.engine.options import EngineOptions
 from isotherm.model.checkpoint import open_checkpoint
-from isotherm.model.deepseek_v4.memory import Span
-from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
+from isotherm.model.deepseek_v4.network import DeepseekV4
 from isotherm.model.deepseek_v4.tiny import write_tiny
 from isotherm.model.deepseek_v4.weights import load_weights
 from support.latent_memory import PlainMemory
@@ -45,15 +44,14 @@ def reference(folder: Path) -> Callable[[list[int]], torch.Tensor]:
     model = DeepseekV4(checkpoint.config, weights, torch.float32)
 
     def scores(tokens: list[int]) -> torch.Tensor:
-        span = Span(0, len(tokens), 0, 0, torch.empty(0, dtype=torch.int64))
-        batch = Forward(torch.tensor(tokens), torch.arange(len(tokens)), [span], None)
+        memory = PlainMemory(checkpoint.config, len(tokens))
         with torch.inference_mode():
-            return model.forward(batch, PlainMemory(checkpoint.config)).log_softmax(-1)
+            return model.forward(memory.span(torch.tensor(tokens), 0), memory.pool).log_softmax(-1)
 
     return scores
 
 
-def start(folder: Path, **changes: Any) -> Engine:
+def build_exact(folder: Path, **changes: Any) -> Built:
     exact = EngineOptions(
         str(folder),
         dtype="float32",
@@ -63,7 +61,11 @@ def start(folder: Path, **changes: Any) -> Engine:
         kv_memory=64 << 20,
         threads=1,
     )
-    return build(replace(exact, **changes)).engine
+    return build(replace(exact, **changes))
+
+
+def start(folder: Path, **changes: Any) -> Engine:
+    return build_exact(folder, **changes).engine
 
 
 def ask(engine: Engine, sequence: int, prompt: list[int], **changes: Any) -> None:
@@ -137,14 +139,24 @@ def test_a_conversation_reuses_its_answers(folder: Path, reference: Callable[[li
     check(turn, pieces, reference)
 
 
+def test_stock_kernels_answer_the_same(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    built = build_exact(folder, kernels="stock")
+    assert built.details["kernels"] == "cpu-numba, stock-attend, stock-index"
+    ask(built.engine, 0, TEXT[:300])
+    check(TEXT[:300], drain(built.engine)[0], reference)
+
+
+def memory_for(folder: Path, blocks: int, kv_dtype: str) -> int:
+    """Bytes of so few blocks beside four sequences that no snapshot finds room."""
+    config = open_checkpoint(str(folder)).config
+    window, compressors = layouts(config, kv_dtype)
+    in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
+    return 4 * in_slot + blocks * block_bytes(compressors)
+
+
 def test_preempted_sequences_come_back_whole(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
     """Blocks for four and a half sequences of two blocks each."""
-    config = open_checkpoint(str(folder)).config
-    window, compressors = layouts(config, "float32")
-    in_slot = slot_bytes(config.num_layers, config.attention.window, window, compressors)
-    in_block = block_bytes(compressors)
-    assert in_block < in_slot, "five blocks leave no room for a snapshot"
-    engine = start(folder, kv_memory=4 * in_slot + 5 * in_block)
+    engine = start(folder, kv_memory=memory_for(folder, 5, "float32"))
     assert engine.scheduler.blocks.num_blocks == 5
     prompts = {n: TEXT[n : n + 200 + 10 * n] for n in range(4)}
     for n, prompt in prompts.items():
@@ -153,6 +165,43 @@ def test_preempted_sequences_come_back_whole(folder: Path, reference: Callable[[
     assert engine.stats().preemptions_total > 0
     for n, prompt in prompts.items():
         check(prompt, pieces[n], reference)
+
+
+@pytest.mark.parametrize(("dtype", "kv_dtype"), [("float32", "float32"), ("bfloat16", "fp8_e4m3")])
+def test_deterministic_answers_are_the_same_bit_for_bit(dtype: str, kv_dtype: str, folder: Path) -> None:
+    """Alone and cold; with prefix hits in a crowd of ten that decode together; with preemptions."""
+
+    def submit(engine: Engine, sequence: int) -> None:
+        prompt = (
+            TEXT[: 520 + sequence % 10] if sequence % 10 < 4 else TEXT[sequence % 10 :][: 200 + 4 * (sequence % 10)]
+        )
+        ask(engine, sequence, prompt, temperature=0.8, seed=sequence % 10, max_tokens=60, logprobs=2)
+
+    def scores(pieces: list[Piece]) -> list[Any]:
+        return [score for piece in pieces for score in piece.scores]
+
+    options = {"dtype": dtype, "kv_dtype": kv_dtype, "deterministic": True}
+    engine, alone = start(folder, **options), []
+    for sequence in range(10):
+        submit(engine, sequence)
+        alone.append(scores(drain(engine)[sequence]))
+    assert engine.stats().cached_tokens_total == 3 * 512
+    roomy, narrow = (
+        start(folder, max_num_seqs=10, **options),
+        start(folder, kv_memory=memory_for(folder, 5, kv_dtype), **options),
+    )
+    for engine in (roomy, narrow):
+        crowd: dict[int, list[Piece]] = {sequence: [] for sequence in range(20)}
+        for sequence in crowd:
+            submit(engine, sequence)
+            for piece in engine.step():
+                crowd[piece.sequence].append(piece)
+        for sequence, pieces in drain(engine).items():
+            crowd[sequence] += pieces
+        for sequence, pieces in crowd.items():
+            assert scores(pieces) == alone[sequence % 10], sequence
+    assert roomy.stats().cached_tokens_total > 0
+    assert narrow.stats().preemptions_total > 0
 
 
 @pytest.mark.parametrize("kv_dtype", ["bfloat16", "fp8_e4m3"])
@@ -177,6 +226,26 @@ def test_rounded_caches_stay_near(kv_dtype: str, folder: Path, reference: Callab
 def test_memory_is_shared_between_blocks_and_snapshots(memory: int, sizes: tuple[int, int]) -> None:
     """Four running sequences of 100 bytes, blocks of 10, 90 of them useful."""
     assert divide(memory, 100, 10, 4, 90) == sizes
+
+
+@pytest.mark.parametrize(("wanted", "sizes"), [(0, (60, 0)), (2, (40, 2)), (5, (10, 5))])
+def test_a_number_of_snapshots_may_be_given(wanted: int, sizes: tuple[int, int]) -> None:
+    assert divide(1000, 100, 10, 4, 90, wanted) == sizes
+
+
+def test_too_many_snapshots_say_what_is_needed() -> None:
+    with pytest.raises(SetupError, match=r"windows of 4 .* take 400, 6 snapshots 600, a block 10; .* --kv-snapshots"):
+        divide(1000, 100, 10, 4, 90, 6)
+
+
+def test_no_snapshots_no_reuse(folder: Path, reference: Callable[[list[int]], torch.Tensor]) -> None:
+    engine = start(folder, kv_snapshots=0)
+    for sequence in range(2):
+        ask(engine, sequence, TEXT[:600])
+        pieces = drain(engine)[sequence]
+        check(TEXT[:600], pieces, reference)
+        assert pieces[-1].finish.usage.cached_tokens == 0
+    assert (engine.stats().snapshots, engine.stats().snapshots_most) == (0, 0)
 
 
 def test_too_little_memory_says_what_is_needed() -> None:

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from isotherm.base.effort import EffortTexts
 from isotherm.base.errors import SetupError
 from isotherm.base.outcome import Delta, Finish, FinishReason, Usage
 from isotherm.base.stats import Stats
@@ -60,6 +61,17 @@ async def test_the_policy_shows_winners_losers_and_the_fate_of_fields():
     assert table["order"] == ["request", "operator", "model", "protocol"]
     assert "tools" in table["fields"]["refused"]
     assert "store" in table["fields"]["ignored"]
+
+
+async def test_the_policy_shows_what_effort_words_mean():
+    async with in_process(ScriptedBackend(effort_texts=EffortTexts("april", "because"))) as http:
+        efforts = (await http.get("/v1/policy")).json()["efforts"]
+    async with in_process() as http:
+        assert (await http.get("/v1/policy")).json()["efforts"] is None
+    assert (efforts["table"], efforts["reason"], efforts["default"]) == ("april", "because", "high")
+    assert efforts["words"]["high"] == "thinking, no text"
+    assert efforts["words"]["none"] == "thinking off"
+    assert efforts["words"]["max"] == "thinking, the text 'Absolute maximum'"
 
 
 @pytest.mark.parametrize("values", [{"temperature": 3}, {"temprature": 0.6}, {"top_p": "0.9"}, {"seed": 1}])

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from isotherm.base.backend import unwatched
 from isotherm.cache.manager import BlockManager
 from isotherm.cache.prefix_tree import Node
 from isotherm.engine import latent_parts
@@ -39,13 +40,22 @@ class Network:
     def num_blocks(self) -> int:
         return self.parts.blocks.num_blocks
 
-    def feed(self, tokens: list[int], pieces: list[int], *, slot: int = 0, first_block: int = 0) -> torch.Tensor:
-        """Logits [sum of pieces, V] of a sequence computed piece by piece, alone in every forward."""
+    def feed(
+        self, tokens: list[int], pieces: list[int], *, slot: int = 0, first_block: int = 0, decode: bool = False
+    ) -> torch.Tensor:
+        """Logits [sum of pieces, V] of a sequence computed piece by piece, alone in every forward.
+
+        With ``decode`` pieces of one token behind the first are decode rows, not prompts of one token.
+        """
         size = self.parts.blocks.block_size
         blocks = list(range(first_block, first_block - (-len(tokens) // size)))
         sequence, rows, start = Sequence(0, tokens, blocks=blocks, slot=slot), [], 0
         for length in pieces:
-            rows.append(self.parts.runner.run([Segment(sequence, start, length, False, False, all_logits=True)]))
+            rows.append(
+                self.parts.runner.run(
+                    [Segment(sequence, start, length, decode and start > 0 and length == 1, False, all_logits=True)]
+                )
+            )
             start += length
         return torch.cat(rows)
 
@@ -99,7 +109,9 @@ def load(folder: Path, **changes: Any) -> Network:
     assert isinstance(checkpoint.config, DeepseekV4Config)
     options = replace(EXACT, model=str(folder), **changes)
     assert options.max_model_len is not None
-    parts = latent_parts.assemble(checkpoint, checkpoint.config, options, options.max_model_len, torch.device("cpu"))
+    parts = latent_parts.assemble(
+        checkpoint, checkpoint.config, options, options.max_model_len, torch.device("cpu"), unwatched
+    )
     return Network(checkpoint, parts)
 
 

@@ -1,50 +1,35 @@
-"""The plainest memory that a DeepSeek-V4 network can be given: every row of every sequence, in float32."""
+"""Memory for a DeepSeek-V4 network alone: a real pool in float32, whose blocks lie in no order."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
+from isotherm.cache.latent_pool import LATENT_BLOCK, LatentPool
+from isotherm.engine.latent_parts import layouts
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
-from isotherm.model.deepseek_v4.memory import INDEX, Span
+from isotherm.model.deepseek_v4.memory import DecodeRows, Span
+from isotherm.model.deepseek_v4.network import Forward
 
 
 class PlainMemory:
-    """Rows in growing tensors by (layer, slot); nothing is rounded, released or shared."""
+    """Room for one sequence of up to ``tokens``, in any precision."""
 
-    def __init__(self, config: DeepseekV4Config) -> None:
-        self._config = config
-        self._recent: dict[tuple[int, int], Tensor] = {}
-        self._rows: dict[tuple[int, int, str], Tensor] = {}
-        self._pending: dict[tuple[int, int, str], Tensor] = {}
+    def __init__(self, config: DeepseekV4Config, tokens: int, kv_dtype: str = "float32") -> None:
+        window, compressors = layouts(config, kv_dtype)
+        blocks = -(-tokens // LATENT_BLOCK)
+        self.pool = LatentPool(
+            config.num_layers, config.attention.window, window, compressors, blocks + 1, 2, torch.device("cpu")
+        )
+        for store in self.pool.tensors():
+            store.view(torch.uint8).fill_(0xFF if store.dtype == torch.float32 else 0x7F)
+        self.blocks = torch.randperm(blocks, generator=torch.Generator().manual_seed(0)) + 1
 
-    def recent(self, layer: int, span: Span, count: int) -> Tensor:
-        rows = self._recent.get((layer, span.slot), torch.empty(0, self._config.head_dim))[: span.start]
-        assert len(rows) == span.start
-        return rows[span.start - count :]
+    def span(self, tokens: torch.Tensor, start: int) -> Forward:
+        """A forward of one sequence's tokens at positions ``start`` and up, which all give logits."""
+        span = Span(0, len(tokens), start, 1, self.blocks)
+        return Forward(tokens, torch.arange(start, start + len(tokens)), [span], None)
 
-    def keep_recent(self, layer: int, span: Span, rows: Tensor) -> Tensor:
-        old = self._recent.get((layer, span.slot), rows[:0])[: span.start]
-        self._recent[layer, span.slot] = torch.cat((old, rows))
-        return rows
-
-    def pending(self, layer: int, span: Span, kind: str) -> Tensor:
-        key = (layer, span.slot, kind)
-        if span.start == 0 or key not in self._pending:
-            how = self._config.layers[layer]
-            width = self._config.attention.index_dim if kind == INDEX else self._config.head_dim
-            self._pending[key] = torch.full((how.overlap * how.ratio, 2 * how.overlap * width), float("nan"))
-        return self._pending[key]
-
-    def add_rows(self, layer: int, span: Span, kind: str, first: int, rows: Tensor) -> None:
-        old = self._rows.get((layer, span.slot, kind), rows[:0])[:first]
-        assert len(old) == first
-        self._rows[layer, span.slot, kind] = torch.cat((old, rows))
-
-    def rows(self, layer: int, span: Span, kind: str, count: int) -> Tensor:
-        rows = self._rows.get((layer, span.slot, kind))
-        if rows is None:
-            how_wide = self._config.attention.index_dim if kind == INDEX else self._config.head_dim
-            return torch.empty(0, how_wide)
-        assert len(rows) >= count
-        return rows[:count]
+    def step(self, token: torch.Tensor, position: int) -> Forward:
+        """A forward of one token, decoded."""
+        at = torch.tensor([position])
+        return Forward(token, at, [], None, DecodeRows(torch.tensor([1]), at, self.blocks[None]))

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from isotherm.base.backend import Backend, Capability, Generation, ModelInfo
+from isotherm.base.backend import Backend, Capability, Generation, Loaded, ModelInfo, unwatched
 from isotherm.base.errors import RequestError
 from isotherm.base.outcome import Channel, Delta, Finish, FinishReason, TokenLogprob, TopLogprob, Usage
 from isotherm.base.request import ChatPrompt, Prompt, TextPrompt, Turn
@@ -107,7 +107,7 @@ class ScriptedBackend(Backend):
     def turns(self) -> list[Turn]:
         return [generation.turn for generation in self.generations]
 
-    async def start(self) -> None:
+    async def start(self, loaded: Loaded = unwatched) -> None:
         pass
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from socket import socket
 from typing import Protocol
 
@@ -15,10 +16,12 @@ from isotherm.backends.engine_client import EngineClient, EngineProcess
 from isotherm.backends.generation import BufferedGeneration
 from isotherm.backends.link import EngineLink
 from isotherm.backends.prompts import PromptEncoder
-from isotherm.base.backend import Backend, Capability, Generation, ModelInfo
+from isotherm.base.backend import Backend, Capability, Generation, Loaded, ModelInfo, unwatched
+from isotherm.base.effort import EffortTexts
 from isotherm.base.errors import EngineDied, SetupError
 from isotherm.base.request import Prompt, Turn
 from isotherm.base.stats import Stats
+from isotherm.base.tokenizer import TokenizerSpec
 from isotherm.engine.admission import check_queue, check_request
 from isotherm.engine.messages import Piece, Submit
 from isotherm.engine.options import EngineOptions, Limits
@@ -47,21 +50,22 @@ class EmbeddedBackend(Backend):
         self._client: EngineClient | None = None
         self._live: set[BufferedGeneration] = set()
 
-    async def start(self) -> None:
+    async def start(self, loaded: Loaded = unwatched) -> None:
         _check_installed()
         # The child first: it imports torch while the checkpoint is opened (and maybe fetched) here.
         process = self._spawn()
         try:
             self._client = EngineClient(process, await EngineLink.open(process.socket), self._fail_all)
             checkpoint = await asyncio.to_thread(open_checkpoint, self._options.model, offline=self._options.offline)
-            self._prompts = PromptEncoder(checkpoint.tokenizer)
-            ready = await self._client.start(self._options)
+            tokenizer = _with_effort_texts(checkpoint, self._options.effort_texts)
+            self._prompts = PromptEncoder(tokenizer)
+            ready = await self._client.start(self._options, loaded)
         except BaseException:
             process.kill()
             await self.close()
             raise
         self.limits = ready.limits
-        self.info = _model_info(checkpoint, ready.limits, ready.details)
+        self.info = _model_info(checkpoint, tokenizer, ready.limits, ready.details)
 
     async def close(self) -> None:
         client, self._client = self._client, None
@@ -133,13 +137,29 @@ def _check_installed() -> None:
         raise SetupError("The engine needs torch, which is not installed. Run: pip install 'isotherm[engine]'")
 
 
-def _model_info(checkpoint: Checkpoint, limits: Limits, details: dict[str, object]) -> ModelInfo:
+def _with_effort_texts(checkpoint: Checkpoint, wanted: str) -> TokenizerSpec:
+    """The checkpoint's tokenizer, with the operator's choice in place of what the folder tells."""
+    tokenizer = checkpoint.tokenizer
+    if wanted == "auto":
+        return tokenizer
+    if tokenizer.effort_texts is None:
+        raise SetupError(
+            f"--effort-texts {wanted} is for DeepSeek-V4; {checkpoint.name} has no effort texts. Leave it out"
+        )
+    return replace(tokenizer, effort_texts=EffortTexts(wanted, "set by --effort-texts"))
+
+
+def _model_info(
+    checkpoint: Checkpoint, tokenizer: TokenizerSpec, limits: Limits, details: dict[str, object]
+) -> ModelInfo:
+    efforts = tokenizer.effort_texts
     return ModelInfo(
         name=checkpoint.name,
         max_model_len=limits.context,
         created=int(time.time()),
         vocab_size=limits.vocab_size,
         generation_config=checkpoint.generation_config,
-        has_chat_template=checkpoint.tokenizer.takes_messages,
-        details=details,
+        has_chat_template=tokenizer.takes_messages,
+        details=details if efforts is None else {**details, "effort_texts": str(efforts)},
+        effort_texts=efforts,
     )

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from isotherm.backends.link import EngineLink
+from isotherm.base.backend import Loaded, unwatched
 from isotherm.base.errors import EngineDied, SetupError
 from isotherm.base.stats import Stats
-from isotherm.engine.messages import Abort, Answer, Fatal, Output, Piece, Ready, Shutdown, Start, Submit
+from isotherm.engine.messages import Abort, Answer, Fatal, Loading, Output, Piece, Ready, Shutdown, Start, Submit
 from isotherm.engine.options import EngineOptions
 
 CLOSE_SECONDS = 3.0
@@ -52,11 +53,12 @@ class EngineClient:
         """Sequences that were submitted and neither finished nor were aborted."""
         return len(self._receivers)
 
-    async def start(self, options: EngineOptions) -> Ready:
+    async def start(self, options: EngineOptions, loaded: Loaded = unwatched) -> Ready:
         """Wait until the engine is loaded; raises SetupError with the cause if it never will be."""
         self._link.send(Start(options))
         answers = self._link.answers()
-        first = await anext(answers, None)
+        while isinstance(first := await anext(answers, None), Loading):
+            loaded(first.done, first.total)
         if isinstance(first, Ready):
             self._reading = asyncio.create_task(self._read(answers), name="engine-answers")
             return first

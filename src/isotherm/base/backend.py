@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from isotherm.base.effort import EffortTexts
 from isotherm.base.outcome import Delta, TokenLogprob
 from isotherm.base.request import Prompt, Turn
 from isotherm.base.stats import Stats
+
+Loaded = Callable[[int, int], None]
+"""Called while a model is loaded, with layers done and layers in all."""
+
+
+def unwatched(done: int, total: int) -> None:
+    """Tells nobody."""
 
 
 class Capability(StrEnum):
@@ -28,6 +36,7 @@ class ModelInfo:
 
     ``generation_config`` holds the sampling values that the model's publisher recommends, only keys
     that are present there. ``details`` is free-form text for people (dtype, kernels, memory, blocks).
+    ``effort_texts`` is what effort words mean, for models that know some.
     """
 
     name: str
@@ -37,6 +46,7 @@ class ModelInfo:
     generation_config: Mapping[str, Any] = field(default_factory=dict)
     has_chat_template: bool = True
     details: Mapping[str, Any] = field(default_factory=dict)
+    effort_texts: EffortTexts | None = None
 
 
 class Generation(ABC):
@@ -66,7 +76,7 @@ class Backend(ABC):
     capabilities: frozenset[Capability]
 
     @abstractmethod
-    async def start(self) -> None:
+    async def start(self, loaded: Loaded = unwatched) -> None:
         """Ready to generate when this returns; raises SetupError with the cause otherwise."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ class Stats:
 
     Blocks: ``blocks_active`` are referenced by a sequence, ``blocks_cached`` only by the prefix
     cache (evictable); the rest of ``blocks_total`` is free. ``snapshots`` are states kept for later prompts, by models
-    that need them.
+    that need them, ``snapshots_most`` as many as there is room for.
     """
 
     running: int = 0
@@ -32,5 +32,6 @@ class Stats:
     busy_seconds_total: float = 0.0
     memory_bytes: int = 0
     snapshots: int = 0
+    snapshots_most: int = 0
     snapshots_taken_total: int = 0
     snapshots_restored_total: int = 0

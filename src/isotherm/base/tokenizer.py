@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from isotherm.base.effort import EffortTexts
+
 
 @dataclass(frozen=True, slots=True)
 class TokenizerSpec:
@@ -12,7 +14,8 @@ class TokenizerSpec:
     ``tokenizer_json`` is the file format of the ``tokenizers`` library. ``eos_ids`` are all ids that
     end an answer, ascending. ``special_ids`` are control tokens: never produced from a user's text,
     never shown. ``add_bos`` says whether raw text starts with ``bos_id`` when it was trained that way;
-    a chat template writes its own. ``chat_encoding`` names a layout of conversations that is no template.
+    a chat template writes its own. ``chat_encoding`` names a layout of conversations that is no template,
+    ``effort_texts`` what effort words mean in it.
     """
 
     tokenizer_json: bytes
@@ -24,6 +27,7 @@ class TokenizerSpec:
     special_ids: tuple[int, ...]
     add_bos: bool
     chat_encoding: str | None = None
+    effort_texts: EffortTexts | None = None
 
     @property
     def takes_messages(self) -> bool:

@@ -8,29 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from isotherm.cache.layouts import RowLayout
-from isotherm.cache.zeros import zeros
+from isotherm.kernels.layouts import RowLayout, Rows
+from isotherm.kernels.zeros import zeros
 
 LATENT_BLOCK = 256
 """Tokens of a block: a multiple of every compression ratio, so that no window is half full at its end."""
-
-
-class SpanLike(Protocol):
-    """One sequence's part of a forward; see ``model.deepseek_v4.memory.Span``."""
-
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def slot(self) -> int: ...
-    @property
-    def blocks(self) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,58 +56,33 @@ class LatentPool:
         device: torch.device,
     ) -> None:
         self.num_blocks, self.num_slots = num_blocks, num_slots
-        self._window, self._layout = window, window_layout
-        self._recent = [window_layout.allocate(num_slots, window, device) for _ in range(num_layers)]
-        self._how = {(each.layer, each.kind): each for each in compressors}
-        self._rows = {
-            key: each.layout.allocate(num_blocks, LATENT_BLOCK // each.ratio, device) for key, each in self._how.items()
-        }
-        self._state = {
-            key: zeros((num_slots, each.state_rows, each.state_width), torch.float32, device)
-            for key, each in self._how.items()
-        }
+        self._windows = [
+            Rows(window_layout, window_layout.allocate(num_slots, window, device), window) for _ in range(num_layers)
+        ]
+        self._rows: dict[tuple[int, str], Rows] = {}
+        self._states: dict[tuple[int, str], Tensor] = {}
+        for each in compressors:
+            key, per_block = (each.layer, each.kind), LATENT_BLOCK // each.ratio
+            self._rows[key] = Rows(each.layout, each.layout.allocate(num_blocks, per_block, device), per_block)
+            self._states[key] = zeros((num_slots, each.state_rows, each.state_width), torch.float32, device)
 
-    def recent(self, layer: int, span: SpanLike, count: int) -> Tensor:
-        """The window's last ``count`` rows before the span, oldest first: float32 [count, D]."""
-        positions = torch.arange(span.start - count, span.start)
-        return self._layout.read(self._recent[layer], self._slots(span, count), positions % self._window)
+    def window(self, layer: int) -> Rows:
+        """The layer's recent rows: a slot is a page, position p lies in row p modulo the window."""
+        return self._windows[layer]
 
-    def keep_recent(self, layer: int, span: SpanLike, rows: Tensor) -> Tensor:
-        """Keep the span's rows [L, D] as far as the window holds them; gives all of them back, rounded."""
-        store, length = self._recent[layer], len(rows)
-        kept: list[Tensor] = []
-        # A window at a time, so that rows which the window cannot hold are rounded in the same place.
-        for first in range(0, length, self._window):
-            part = rows[first : first + self._window]
-            places = torch.arange(span.start + first, span.start + first + len(part)) % self._window
-            slots = self._slots(span, len(part))
-            self._layout.write(store, slots, places, part)
-            kept.append(self._layout.read(store, slots, places))
-        return torch.cat(kept)
+    def compressed(self, layer: int, kind: str) -> Rows:
+        """The layer's compressed rows: a block is a page."""
+        return self._rows[layer, kind]
 
-    def pending(self, layer: int, span: SpanLike, kind: str) -> Tensor:
-        """The compressor's state: the slot's own memory, written in place."""
-        return self._state[layer, kind][span.slot]
+    def states(self, layer: int, kind: str) -> Tensor:
+        """Half-filled windows of the layer's compressor: float32 [slots, state_rows, state_width]."""
+        return self._states[layer, kind]
 
-    def add_rows(self, layer: int, span: SpanLike, kind: str, first: int, rows: Tensor) -> None:
-        """Keep compressed rows ``first`` and up of the span's sequence."""
-        page, row = self._places(layer, span, kind, first, first + len(rows))
-        self._how[layer, kind].layout.write(self._rows[layer, kind], page, row, rows)
-
-    def rows(self, layer: int, span: SpanLike, kind: str, count: int) -> Tensor:
-        """The sequence's first ``count`` compressed rows: float32 [count, d]."""
-        page, row = self._places(layer, span, kind, 0, count)
-        return self._how[layer, kind].layout.read(self._rows[layer, kind], page, row)
+    def tensors(self) -> list[Tensor]:
+        """All memory of the pool."""
+        return [rows.data for rows in (*self._windows, *self._rows.values())] + list(self._states.values())
 
     def copy_slot(self, source: int, target: int) -> None:
         """Everything of fixed size from one slot to another: a snapshot is taken, or given back."""
-        for store in (*self._recent, *self._state.values()):
+        for store in (*(rows.data for rows in self._windows), *self._states.values()):
             store[target] = store[source]
-
-    def _slots(self, span: SpanLike, count: int) -> Tensor:
-        return torch.full((count,), span.slot)
-
-    def _places(self, layer: int, span: SpanLike, kind: str, first: int, last: int) -> tuple[Tensor, Tensor]:
-        per_block = LATENT_BLOCK // self._how[layer, kind].ratio
-        index = torch.arange(first, last)
-        return span.blocks[index // per_block], index % per_block

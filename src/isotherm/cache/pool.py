@@ -6,7 +6,7 @@ from math import prod
 
 import torch
 
-from isotherm.cache.zeros import zeros
+from isotherm.kernels.zeros import zeros
 
 BlockShapes = tuple[tuple[int, ...], tuple[int, ...]]
 """Shapes of one block's keys and of its values; the network says them, the pool only multiplies them out."""

@@ -26,6 +26,7 @@ class SlotManager:
         self._free = list(range(num_running - 1, -1, -1))
         self._spare = list(range(num_running + num_snapshots - 1, num_running - 1, -1))
         self._kept: OrderedDict[Node, int] = OrderedDict()
+        self._passing: set[Node] = set()
 
     @property
     def num_kept(self) -> int:
@@ -44,25 +45,35 @@ class SlotManager:
 
     def restore(self, node: Node, slot: int) -> None:
         """Give a sequence the state at the end of ``node``."""
+        self._passing.discard(node)
         self._kept.move_to_end(node)
         self._copy(self._kept[node], slot)
         self.restored_total += 1
 
-    def keep(self, node: Node, slot: int) -> None:
-        """Keep a sequence's state, which is that at the end of ``node``."""
+    def keep(self, node: Node, slot: int, *, passing: bool = False) -> None:
+        """Keep a sequence's state, which is that at the end of ``node``; see ``let_pass`` for ``passing``."""
         if not self.num_snapshots:
             return
         if node in self._kept:
             self._kept.move_to_end(node)
+            self._passing.discard(node)
             return
         if not self._spare:
-            self._spare.append(self._kept.popitem(last=False)[1])
+            self.forget(next(iter(self._kept)))
+        if passing:
+            self._passing.add(node)
         self._kept[node] = self._spare.pop()
         self._copy(slot, self._kept[node])
         self.taken_total += 1
 
+    def let_pass(self, node: Node) -> None:
+        """The sequence that kept ``node`` in passing has come further; it goes, unless somebody else came there."""
+        if node in self._passing:
+            self.forget(node)
+
     def forget(self, node: Node) -> None:
         """The prefix tree let ``node`` go."""
+        self._passing.discard(node)
         place = self._kept.pop(node, None)
         if place is not None:
             self._spare.append(place)

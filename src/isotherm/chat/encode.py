@@ -51,7 +51,8 @@ class Encoder:
         self._spec = spec
         self._template, self._deepseek_v4 = None, None
         if spec.chat_encoding == deepseek_v4.ENCODING:
-            self._deepseek_v4 = deepseek_v4.DeepseekV4Chat(spec.tokenizer_json)
+            assert spec.effort_texts is not None
+            self._deepseek_v4 = deepseek_v4.DeepseekV4Chat(spec.tokenizer_json, spec.effort_texts)
         if spec.chat_template is not None:
             self._template = ChatTemplate(spec.chat_template, bos_token=spec.bos_token, eos_token=spec.eos_token)
 

@@ -9,15 +9,17 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import suppress
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from isotherm.base.errors import EngineDied, IsothermError, SetupError
 from isotherm.cli.extra import require_engine
 from isotherm.cli.flags import add_flags, settings_of
 from isotherm.cli.listen import listen, url_of
-from isotherm.cli.loading import progress
+from isotherm.cli.loading import Loading, Screen, screen_of
 from isotherm.cli.log import configure
 from isotherm.cli.transfer import transfer
 from isotherm.model.catalog import CATALOG
@@ -100,7 +102,8 @@ def _fetch_if_absent(settings: Settings) -> None:
 async def _serve(settings: Settings, backend: Backend, config: ServerConfig, listener: socket.socket) -> None:
     start = time.perf_counter()
     _let_signals_cancel(asyncio.current_task())
-    loading = asyncio.ensure_future(backend.start())
+    told = _telling(settings)
+    loading = asyncio.ensure_future(backend.start(told.layers))
     try:
         await asyncio.sleep(0)
         # The engine's process loads torch meanwhile, so these imports cost no time of their own.
@@ -108,7 +111,7 @@ async def _serve(settings: Settings, backend: Backend, config: ServerConfig, lis
         from isotherm.server.app import create_app  # noqa: PLC0415
         from isotherm.server.run import Server  # noqa: PLC0415
 
-        async with _telling(settings):
+        async with told.shown():
             await loading
         app = create_app(backend, config)
         server = Server(app)
@@ -124,12 +127,12 @@ async def _serve(settings: Settings, backend: Backend, config: ServerConfig, lis
         await backend.close()
 
 
-def _telling(settings: Settings) -> AbstractAsyncContextManager[None]:
+def _telling(settings: Settings) -> Loading:
     text = f"loading {settings['model']}"
     if settings["log_format"] != "json":
-        return progress(text)
+        return Loading(text, screen_of(sys.stderr))
     log.info(text)
-    return nullcontext()
+    return Loading(text, Screen(log.info))
 
 
 async def _run(server: Server, listener: socket.socket) -> None:
@@ -183,9 +186,7 @@ def _embedded(settings: Settings) -> Backend:
     from isotherm.backends.embedded import EmbeddedBackend  # noqa: PLC0415  not for --help
     from isotherm.engine.options import EngineOptions  # noqa: PLC0415
 
-    names = ("model", "dtype", "kv_dtype", "max_model_len", "max_num_seqs", "max_queue", "kv_memory", "threads")
-    switches = ("deterministic", "offline", "debug_integrity")
-    return EmbeddedBackend(EngineOptions(**{name: settings[name] for name in (*names, *switches)}))
+    return EmbeddedBackend(EngineOptions(**{field.name: settings[field.name] for field in fields(EngineOptions)}))
 
 
 def _warn_if_open(listener: socket.socket, config: ServerConfig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from isotherm.base.backend import Loaded, unwatched
 from isotherm.base.errors import SetupError
 from isotherm.engine import latent_parts, llama_parts
 from isotherm.engine.loop import Engine
@@ -19,16 +20,16 @@ _MEMORY_INTERVAL = 1.0
 """Seconds between looks at the process's memory, which cost a system call."""
 
 
-def build(options: EngineOptions) -> Built:
-    """Load the model and make an engine of it; raises SetupError when that cannot be."""
+def build(options: EngineOptions, loaded: Loaded = unwatched) -> Built:
+    """Load the model, telling ``loaded`` how far that is, and make an engine of it; SetupError when that cannot be."""
     threads = use_threads(options.threads)
     checkpoint = open_checkpoint(options.model, offline=options.offline)
     max_model_len = _context_length(options.max_model_len, checkpoint)
     config, device = checkpoint.config, choose_device()
     if isinstance(config, DeepseekV4Config):
-        parts = latent_parts.assemble(checkpoint, config, options, max_model_len, device)
+        parts = latent_parts.assemble(checkpoint, config, options, max_model_len, device, loaded)
     else:
-        parts = llama_parts.assemble(checkpoint, config, options, max_model_len, device)
+        parts = llama_parts.assemble(checkpoint, config, options, max_model_len, device, loaded)
     return_freed_memory()
     blocks = parts.blocks
     limits = Limits(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from isotherm.base.backend import Loaded
 from isotherm.base.block import BLOCK_SIZE
 from isotherm.base.errors import SetupError
 from isotherm.cache.manager import BlockManager
@@ -20,7 +21,12 @@ from isotherm.model.llama_loader import load_llama
 
 
 def assemble(
-    checkpoint: Checkpoint, config: LlamaConfig, options: EngineOptions, max_model_len: int, device: torch.device
+    checkpoint: Checkpoint,
+    config: LlamaConfig,
+    options: EngineOptions,
+    max_model_len: int,
+    device: torch.device,
+    loaded: Loaded,
 ) -> Parts:
     """Load, size the pool, warm up; raises SetupError when that cannot be."""
     dtype = choose_dtype(options.dtype, device)
@@ -32,6 +38,12 @@ def assemble(
             if options.kv_dtype != "fp8_e4m3"
             else f"--kv-dtype fp8_e4m3 is not possible for {config.architecture}, only for DeepSeek-V4; leave it out"
         )
+    if options.kernels != "auto":
+        raise SetupError(f"--kernels {options.kernels} is not possible for {config.architecture}, only for DeepSeek-V4")
+    if options.kv_snapshots is not None:
+        raise SetupError(
+            f"--kv-snapshots is for DeepSeek-V4; {config.architecture} reuses every full block. Leave it out"
+        )
     model = load_llama(
         config,
         checkpoint.tensors,
@@ -41,6 +53,7 @@ def assemble(
         deterministic=options.deterministic,
         max_decode_rows=options.max_num_seqs,
         device=device,
+        progress=loaded,
     )
     pool, max_cached = _pool(model, options, max_model_len), None
     if options.kv_memory is None:

@@ -110,6 +110,7 @@ class Engine:
         counts.memory_bytes = self._memory()
         if self._slots is not None:
             counts.snapshots = self._slots.num_kept
+            counts.snapshots_most = self._slots.num_snapshots
             counts.snapshots_taken_total = self._slots.taken_total
             counts.snapshots_restored_total = self._slots.restored_total
         return counts

@@ -1,6 +1,6 @@
 """What the server's side and the engine say to each other: tagged structs, encoded as msgpack.
 
-Requests flow down (Start, Submit, Abort, Shutdown), answers flow up (Ready or Fatal once, then one
+Requests flow down (Start, Submit, Abort, Shutdown), answers flow up (Loading, then Ready or Fatal once, then one
 Output a step). Fields travel by position, so both ends must be of one version; they always are, the
 engine being a child of the server.
 """
@@ -76,6 +76,13 @@ class Ready(msgspec.Struct, tag=True, array_like=True):
     details: dict[str, Any]
 
 
+class Loading(msgspec.Struct, tag=True, array_like=True):
+    """So many of the model's layers are loaded."""
+
+    done: int
+    total: int
+
+
 class Fatal(msgspec.Struct, tag=True, array_like=True):
     """The engine cannot start or go on; ``setup`` when the cause is the user's to mend."""
 
@@ -89,4 +96,4 @@ class Output(msgspec.Struct, tag=True, array_like=True):
 
 
 Request = Start | Submit | Abort | Shutdown
-Answer = Ready | Fatal | Output
+Answer = Loading | Ready | Fatal | Output

@@ -10,6 +10,7 @@ from isotherm.cache.slots import SlotManager
 from isotherm.engine.options import Limits
 from isotherm.engine.plan import Plan, Segment
 from isotherm.engine.sequence import Sequence
+from isotherm.engine.snapshots import EVERY_BLOCKS, Snapshots
 
 PROMPT_LOGITS_CHUNK = 128
 """Prefill tokens a step when each needs a row of logits, which bounds their memory."""
@@ -19,7 +20,7 @@ class Scheduler:
     """Continuous batching with chunked prefill, prefix reuse and preemption.
 
     Where the model keeps something of fixed size for each sequence, ``slots`` has its places: a prefix hit then ends at
-    a snapshot of it, and snapshots are taken wherever a forward ends with a full block.
+    a snapshot of it, and forwards end where ``Snapshots`` wants one.
 
     Both queues are ordered by arrival, and everything waiting arrived after everything running
     except for sequences that were preempted. When blocks run out the latest arrival gives up its
@@ -45,6 +46,7 @@ class Scheduler:
         self._fixed_chunks = limits.deterministic and not limits.independent_rows
         self._unit = limits.prefill_chunk if self._fixed_chunks else limits.block_size
         """Prefixes are shared in multiples of this many tokens."""
+        self._snapshots = None if slots is None else Snapshots(slots, self._unit, EVERY_BLOCKS * limits.block_size)
 
     def add(self, sequence: Sequence) -> None:
         sequence.arrival = self._arrivals
@@ -76,9 +78,8 @@ class Scheduler:
         shareable = self._shareable(sequence)
         while sequence.shared < shareable:
             self._share_next(sequence)
-        at_block_end = sequence.computed == sequence.shared * self.limits.block_size
-        if self._slots is not None and at_block_end and sequence.cursor is not None and sequence.slot is not None:
-            self._slots.keep(sequence.cursor, sequence.slot)
+        if self._snapshots is not None and sequence.computed == sequence.shared * self.limits.block_size:
+            self._snapshots.passed(sequence)
 
     # Decoding
 
@@ -105,7 +106,7 @@ class Scheduler:
         del self.running[sequence.id]
         self._let_go(sequence)
         sequence.computed = sequence.shared = 0
-        sequence.cursor = None
+        sequence.cursor = sequence.trail = None
         self.waiting[sequence.id] = sequence
         self.waiting.move_to_end(sequence.id, last=False)
         self.preemptions += 1
@@ -157,17 +158,9 @@ class Scheduler:
         return self._up_to_a_snapshot(sequence, min(left, budget))
 
     def _up_to_a_snapshot(self, sequence: Sequence, length: int) -> int:
-        """``length``, or less of it where that ends a block: a snapshot can be taken there.
-
-        The end of a prompt is no such place, even where it ends a block: the same prompt again may reuse all but its
-        last token.
-        """
-        if self._slots is None:
-            return length
-        start, end = sequence.computed, sequence.computed + length
-        size = self.limits.block_size
-        last = (end - (end == sequence.prefill_end)) // size * size
-        return last - start if last > start else length
+        """``length``, or as much of it as ends where a snapshot is wanted."""
+        place = None if self._snapshots is None else self._snapshots.next_place(sequence, sequence.computed)
+        return length if place is None else min(length, place - sequence.computed)
 
     def _admit(self, sequence: Sequence) -> bool:
         """Move the head of the queue to the running ones if all its known tokens find room."""
@@ -176,6 +169,7 @@ class Scheduler:
         path = self.blocks.acquire_prefix(
             sequence.tokens, reusable // self.limits.block_size, self._unit // self.limits.block_size
         )
+        sequence.branch = len(path) * self.limits.block_size
         if self._slots is not None:
             usable = self._slots.usable(path)
             self.blocks.release([node.block for node in path[usable:]])
@@ -209,15 +203,18 @@ class Scheduler:
 
     def _being_computed(self, sequence: Sequence, hit: int, reusable: int) -> bool:
         """Whether a running prefill is about to share the very next part of this prompt: wait for it."""
+        for other in self.running.values():
+            end = self._next_shared(other, hit) if other.prefilling else None
+            if end is not None and end <= reusable and other.tokens[:end] == sequence.tokens[:end]:
+                return True
+        return False
+
+    def _next_shared(self, prefilling: Sequence, hit: int) -> int | None:
+        """Where behind ``hit`` tokens a prompt that is being computed can be reused next; None if that is known."""
+        if self._snapshots is not None:
+            return self._snapshots.next_place(prefilling, max(prefilling.computed, hit))
         end = hit + self._unit
-        if end > reusable:
-            return False
-        wanted = sequence.tokens[:end]
-        return any(
-            other.computed < end <= other.prefill_end and other.tokens[:end] == wanted
-            for other in self.running.values()
-            if other.prefilling
-        )
+        return end if prefilling.computed < end <= prefilling.prefill_end else None
 
     # Sharing
 

@@ -29,6 +29,10 @@ class Sequence:
     prefill_end: int = 0
     shared: int = 0
     cursor: Node | None = None
+    branch: int = 0
+    """Where the known part of its tokens ended when it was admitted, in tokens: there it parts from other prompts."""
+    trail: Node | None = None
+    """Where its state was kept in passing; see ``snapshots``."""
     prompt_length: int = field(init=False)
     cached_tokens: int | None = None
     """Prompt tokens found in the prefix cache at first admission; None before it."""

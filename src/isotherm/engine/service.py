@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
+from isotherm.base.backend import Loaded
 from isotherm.base.errors import RequestError, SetupError
 from isotherm.base.outcome import Finish, FinishReason, Usage
 from isotherm.engine.loop import Engine
-from isotherm.engine.messages import Abort, Fatal, Output, Piece, Ready, Request, Shutdown, Start, Submit
+from isotherm.engine.messages import Abort, Fatal, Loading, Output, Piece, Ready, Request, Shutdown, Start, Submit
 from isotherm.engine.options import EngineOptions
 from isotherm.engine.wire import EngineConnection, PeerGone
 
@@ -25,7 +26,7 @@ class Built(NamedTuple):
     details: dict[str, object]
 
 
-Build = Callable[[EngineOptions], Built]
+Build = Callable[[EngineOptions, Loaded], Built]
 
 
 def run(connection: EngineConnection, build: Build) -> int:
@@ -34,7 +35,7 @@ def run(connection: EngineConnection, build: Build) -> int:
         (start,) = connection.receive(None)
         if not isinstance(start, Start):
             raise TypeError(f"the first message must be Start, not {type(start).__name__}")
-        built = build(start.options)
+        built = build(start.options, lambda done, total: connection.send(Loading(done, total)))
         connection.send(Ready(built.engine.limits, built.details))
         serve(built.engine, connection, check_when_idle=start.options.debug_integrity)
     except PeerGone:

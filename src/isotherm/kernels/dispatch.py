@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from isotherm.kernels.reference import hyper, rotary
+from isotherm.base.errors import SetupError
+from isotherm.kernels.layouts import Rows
+from isotherm.kernels.reference import compress, experts, hyper, latent_attention, rotary
 from isotherm.kernels.reference import ops as reference
+from isotherm.kernels.reference.latent_attention import Seen
 
 LANES = 16
+STOCK_ATTEND, STOCK_INDEX = VARIANTS = ("stock-attend", "stock-index")
+"""What ``select_latent`` can put in a fast operation's place; see ``cpu.stock``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +57,106 @@ def select(device: torch.device, dtype: torch.dtype, *widths: int) -> Ops:
     return _cpu() if compiled else REFERENCE
 
 
-class Rotate(Protocol):
-    """See ``reference.rotary.rotate_last``."""
+class Turn(Protocol):
+    """See ``reference.rotary.turn``."""
 
-    def __call__(self, x: Tensor, cos: Tensor, sin: Tensor, *, back: bool = False) -> Tensor: ...
+    def __call__(
+        self, x: Tensor, cos: Tensor, sin: Tensor, eps: float | None = None, weight: Tensor | None = None
+    ) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LatentOps:
-    """The operations of DeepSeek-V4 that have twins; signatures and shapes are those of ``reference``."""
+    """The operations of DeepSeek-V4; signatures and shapes are those of ``reference`` and of ``layouts.Rows``."""
 
     name: str
-    mix: Callable[[Tensor, Tensor, Tensor, Tensor, int, float, float], tuple[Tensor, Tensor, Tensor]]
-    collapse: Callable[[Tensor, Tensor], Tensor]
+    read: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int, float, float], tuple[Tensor, Tensor, Tensor]]
     expand: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-    rotate_last: Rotate
+    end: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, float, float], Tensor]
+    norm: Callable[[Tensor, Tensor, float], Tensor]
+    turn: Turn
+    write_rows: Callable[[Rows, Tensor, Tensor, Tensor], None]
+    read_rows: Callable[[Rows, Tensor, Tensor], Tensor]
+    compress_rows: Callable[[Tensor, Tensor, Tensor, float, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Rows], None]
+    choose: Callable[[Tensor, Tensor, Rows, Tensor, Tensor, Tensor, int], Tensor]
+    attend: Callable[[Tensor, Rows, Seen, Rows, Tensor, float, Tensor, Tensor], Tensor]
+    route: Callable[[Tensor, Tensor | None, Tensor | None, int, float], tuple[Tensor, Tensor]]
+    mix: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, float], Tensor]
 
 
-LATENT_REFERENCE = LatentOps("reference", hyper.mix, hyper.collapse, hyper.expand, rotary.rotate_last)
+LATENT_REFERENCE = LatentOps(
+    "reference",
+    hyper.read,
+    hyper.expand,
+    hyper.end,
+    rotary.norm,
+    rotary.turn,
+    Rows.write,
+    Rows.read,
+    compress.compress_rows,
+    compress.choose,
+    latent_attention.attend,
+    experts.route,
+    experts.mix,
+)
 
 
-def select_latent(device: torch.device) -> LatentOps:
-    """The fastest operations for a device."""
-    if device.type != "cpu" or sys.byteorder != "little":
+def select_latent(device: torch.device, *widths: int, variants: Collection[str] = (), index_rows: int = 0) -> LatentOps:
+    """The fastest operations for a device; the compiled ones need ``widths`` that fill whole vectors.
+
+    ``variants`` names slower ones to compare with, out of ``VARIANTS``; ``stock-index`` scores ``index_rows`` rows
+    however few a sequence has. Raises SetupError for a variant that does not exist, here or at all.
+    """
+    if unknown := sorted(set(variants) - set(VARIANTS)):
+        raise SetupError(f"No kernel variant is called {unknown[0]!r}. There are {', '.join(VARIANTS)}.")
+    if device.type != "cpu" or sys.byteorder != "little" or any(width % LANES for width in widths):
+        if variants:
+            raise SetupError(
+                f"The kernel variants {', '.join(sorted(variants))} are compiled for CPUs and widths that are multiples"
+                f" of {LANES}; this is {device.type} with {', '.join(map(str, widths))}. Leave the setting out."
+            )
         return LATENT_REFERENCE
-    from isotherm.kernels.cpu import hyper as streams  # noqa: PLC0415 (numba loads only where it is used)
-    from isotherm.kernels.cpu import rotary as turns  # noqa: PLC0415
+    return _with_variants(_latent_cpu(), variants, index_rows)
 
-    return LatentOps("cpu-numba", streams.mix, streams.collapse, streams.expand, turns.rotate_last)
+
+def _with_variants(ops: LatentOps, variants: Collection[str], index_rows: int) -> LatentOps:
+    if not variants:
+        return ops
+    from isotherm.kernels.cpu import stock  # noqa: PLC0415 (numba loads only where it is used)
+
+    name = ", ".join((ops.name, *sorted(variants)))
+    attend = stock.attend if STOCK_ATTEND in variants else ops.attend
+    choose = stock.choose_of(index_rows) if STOCK_INDEX in variants else ops.choose
+    return replace(ops, name=name, attend=attend, choose=choose)
+
+
+def _latent_cpu() -> LatentOps:
+    # numba loads only where it is used.
+    from isotherm.kernels.cpu import (  # noqa: PLC0415
+        choose,
+        compress,
+        experts,
+        hyper,
+        latent_attention,
+        move_rows,
+        turn,
+    )  # fmt: skip
+
+    return LatentOps(
+        "cpu-numba",
+        hyper.read,
+        hyper.expand,
+        hyper.end,
+        turn.norm,
+        turn.turn,
+        move_rows.write_rows,
+        move_rows.read_rows,
+        compress.compress_rows,
+        choose.choose,
+        latent_attention.attend,
+        experts.route,
+        experts.mix,
+    )
 
 
 def _cpu() -> Ops:

@@ -18,6 +18,7 @@ from isotherm.model import huggingface
 from isotherm.model.catalog import CATALOG
 from isotherm.model.config import LlamaConfig, tensor_shapes
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
+from isotherm.model.deepseek_v4.effort import effort_texts
 from isotherm.model.deepseek_v4.names import tensor_shapes as deepseek_v4_shapes
 from isotherm.model.deepseek_v4.read_config import is_deepseek_v4, read_config
 from isotherm.model.deepseek_v4.tensors import by_release_names, draft_tensors
@@ -111,7 +112,9 @@ def _open_deepseek_v4(folder: Path, name: str, raw: Mapping[str, Any]) -> Checkp
     check_tensors(tensors, lambda: deepseek_v4_shapes(config), config, folder)
     if drafts := draft_tensors(found):
         notices += (f"{drafts} tensors of draft blocks (mtp.*) are left out: this is served without speculation",)
-    tokenizer = replace(tokenizer_from_folder(folder, raw), chat_encoding="deepseek-v4")
+    tokenizer = replace(
+        tokenizer_from_folder(folder, raw), chat_encoding="deepseek-v4", effort_texts=effort_texts(folder, name)
+    )
     return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors, notices)
 
 

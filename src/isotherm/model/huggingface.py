@@ -12,8 +12,8 @@ from isotherm.model.safetensors_file import read_safetensors
 from isotherm.model.tensors import TensorSource
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-PATTERNS = ("*.json", "*.safetensors", "*.jinja")
-"""Files of a hub repository that are read."""
+PATTERNS = ("*.json", "*.safetensors", "*.jinja", "encoding/*.py")
+"""Files of a hub repository that are read; code too, but none is run."""
 COMPUTED = ("rotary_emb.inv_freq", "masked_bias")
 """Ends of names of tensors that old files carry although they follow from the configuration."""
 

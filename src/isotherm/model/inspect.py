@@ -97,4 +97,5 @@ def _tokenizer_facts(checkpoint: Checkpoint) -> dict[str, Any]:
         "eos_ids": list(spec.eos_ids),
         "chat_template": spec.chat_template is not None,
         "chat_encoding": spec.chat_encoding,
+        "effort_texts": None if spec.effort_texts is None else str(spec.effort_texts),
     }

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from isotherm.kernels.cpu import dense
+from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.matmul import matmul
 from isotherm.kernels.cpu.tiled_weight import TiledWeight
 
@@ -52,6 +54,18 @@ class PreciseLinear:
         for index, part in enumerate(self._parts[1:], 1):
             out.addmm_(x[:, index * self.RUN : (index + 1) * self.RUN], part.T)
         return out
+
+
+class StoredLinear:
+    """Few rows over the weights as they are stored, in one compiled call; more through ``many``. Gives float32."""
+
+    name = "stored"
+
+    def __init__(self, weight: Tensor, many: Linear) -> None:
+        self._weight, self._many = as_array(weight), many
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return dense.linear(x, self._weight) if x.shape[0] <= dense.FEW_ROWS else self._many(x).float()
 
 
 class PackedLinear:

@@ -29,6 +29,8 @@ def _e4m3_table() -> Floats:
     return table
 
 
+_QUIET = np.errstate(over="ignore", invalid="ignore")
+"""Absurd scales give infinities, which whoever loads the weights refuses by name."""
 E4M3 = _e4m3_table()
 """The value of each code."""
 _MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -36,6 +38,7 @@ E2M1 = np.array([*_MAGNITUDES, *(-m for m in _MAGNITUDES)], np.float32)
 """The value of each code, sign in the fourth bit."""
 
 
+@_QUIET
 def from_e8m0(codes: Bytes) -> Floats:
     """2**(code - 127)."""
     values = np.ldexp(np.float64(1), codes.astype(np.int64) - 127).astype(np.float32)
@@ -49,6 +52,7 @@ def fp4_values(packed: Bytes) -> Floats:
     return E2M1[pairs.reshape(*packed.shape[:-1], -1)]
 
 
+@_QUIET
 def fp8_weight(codes: Bytes, scales: Floats) -> Floats:
     """codes [N, K], scales [ceil(N / 128), ceil(K / 128)] -> values [N, K]."""
     rows, columns = codes.shape
@@ -56,6 +60,7 @@ def fp8_weight(codes: Bytes, scales: Floats) -> Floats:
     return E4M3[codes] * wide
 
 
+@_QUIET
 def fp4_weight(packed: Bytes, scales: Floats, group: int = FP4_GROUP) -> Floats:
     """packed [N, K / 2], scales [N, K / group] -> values [N, K]."""
     return fp4_values(packed) * scales.repeat(group, -1)

@@ -54,6 +54,7 @@ ENGINE_METRICS = (
     ),
     _counter("kv_evicted_blocks_total", "Cached blocks that were reused.", lambda s: s.evicted_blocks_total),
     _gauge("kv_snapshots", "States kept so that later prompts can begin there (DeepSeek-V4).", lambda s: s.snapshots),
+    _gauge("kv_snapshots_most", "As many as there is room for.", lambda s: s.snapshots_most),
     _counter("kv_snapshots_taken_total", "States kept so far.", lambda s: s.snapshots_taken_total),
     _counter(
         "kv_snapshots_restored_total", "Times a prompt began at a kept state.", lambda s: s.snapshots_restored_total

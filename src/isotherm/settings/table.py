@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from isotherm.base.effort import TABLES as EFFORT_TABLES
 from isotherm.settings.kinds import Integer, JsonObject, Kind, Seconds, Size, Switch, Text, TextList
 
 ENV_PREFIX = "ISOTHERM_"
@@ -83,6 +84,22 @@ TABLE: tuple[Setting, ...] = (
         "model",
     ),
     Setting(
+        "kernels",
+        Text(choices=("auto", "stock-attend", "stock-index", "stock")),
+        "auto",
+        "Kernels of DeepSeek-V4 on a CPU; the stock ones (attention head by head, an indexer over the longest possible "
+        "context, or both) are slow on purpose, to compare with.",
+        "model",
+    ),
+    Setting(
+        "effort_texts",
+        Text(choices=("auto", *EFFORT_TABLES)),
+        "auto",
+        "What effort words put into DeepSeek-V4's prompts: as in April's preview, or as since the refresh of 31 July; "
+        "auto takes what the checkpoint's own prompt code has.",
+        "model",
+    ),
+    Setting(
         "max_model_len",
         Integer(16, 10_000_000, auto=True),
         None,
@@ -114,6 +131,14 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         "kv_memory", Size(1 << 20, auto=True), None, "Memory for the KV cache; auto fits it to the machine.", "engine"
+    ),
+    Setting(
+        "kv_snapshots",
+        Integer(0, 65_536, auto=True),
+        None,
+        "States kept so that later prompts can begin there (DeepSeek-V4); auto takes up to 256 and a quarter of the "
+        "memory, 0 reuses no prefixes.",
+        "engine",
     ),
     Setting(
         "threads",

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from isotherm.model.deepseek_v4.memory import Span
-from isotherm.model.deepseek_v4.network import DeepseekV4, Forward
+from isotherm.model.deepseek_v4.network import DeepseekV4
 from isotherm.model.deepseek_v4.read_config import read_config
 from isotherm.model.deepseek_v4.tensors import by_release_names
 from isotherm.model.deepseek_v4.tiny import write_tiny
@@ -35,14 +34,14 @@ def load(folder: Path) -> DeepseekV4:
     return DeepseekV4(config, load_weights(config, tensors, torch.float32, torch.device("cpu")), torch.float32)
 
 
-def feed(model: DeepseekV4, pieces: list[int], memory: PlainMemory, slot: int = 0) -> torch.Tensor:
-    rows, start = [], 0
+def feed(model: DeepseekV4, pieces: list[int], *, decode: bool = False) -> torch.Tensor:
+    """Logits of all tokens, fed in pieces; with ``decode`` pieces of one token go the way of a decode step."""
+    rows, start, memory = [], 0, PlainMemory(model.config, LENGTH)
     for length in pieces:
-        span = Span(0, length, start, slot, torch.empty(0, dtype=torch.int64))
         part = TOKENS[start : start + length]
-        positions = torch.arange(start, start + length)
+        batch = memory.step(part, start) if decode and length == 1 else memory.span(part, start)
         with torch.inference_mode():
-            rows.append(model.forward(Forward(part, positions, [span], None), memory))
+            rows.append(model.forward(batch, memory.pool))
         start += length
     return torch.cat(rows)
 
@@ -67,7 +66,7 @@ def expected(network: tuple[Path, DeepseekV4]) -> torch.Tensor:
 
 def test_logits_are_those_of_transformers(network: tuple[Path, DeepseekV4], expected: torch.Tensor) -> None:
     model = network[1]
-    got = feed(model, [LENGTH], PlainMemory(model.config))
+    got = feed(model, [LENGTH])
     assert (got - expected).abs().max() < TOLERANCE
 
 
@@ -75,10 +74,10 @@ def test_logits_are_those_of_transformers(network: tuple[Path, DeepseekV4], expe
 def test_pieces_of_any_size_give_the_same(chunk: int, network: tuple[Path, DeepseekV4], expected: torch.Tensor) -> None:
     model = network[1]
     pieces = [chunk] * (LENGTH // chunk) + ([LENGTH % chunk] if LENGTH % chunk else [])
-    assert (feed(model, pieces, PlainMemory(model.config)) - expected).abs().max() < TOLERANCE
+    assert (feed(model, pieces) - expected).abs().max() < TOLERANCE
 
 
 def test_token_by_token_after_a_prompt(network: tuple[Path, DeepseekV4], expected: torch.Tensor) -> None:
     model = network[1]
-    got = feed(model, [129, *[1] * 160], PlainMemory(model.config))
+    got = feed(model, [129, *[1] * 160], decode=True)
     assert (got - expected[:289]).abs().max() < TOLERANCE

@@ -28,6 +28,14 @@ def mix(
     return pre, post, comb
 
 
+def read(
+    streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, norm: Tensor, iterations: int, eps: float, norm_eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A sublayer's input float32 [T, C], the streams collapsed and normalised by ``norm`` [C]; ``mix``'s post, comb."""
+    pre, post, comb = mix(streams, fn, base, scale, iterations, eps, norm_eps)
+    return F.rms_norm(collapse(streams, pre), norm.shape, norm, norm_eps), post, comb
+
+
 def normed(streams: Tensor, norm_eps: float) -> Tensor:
     """All streams of a row as one vector of root mean square 1: float32 [T, S C]."""
     flat = streams.flatten(1).float()
@@ -35,7 +43,7 @@ def normed(streams: Tensor, norm_eps: float) -> Tensor:
 
 
 def collapse(streams: Tensor, pre: Tensor) -> Tensor:
-    """The sublayer's input: the streams weighted by ``pre``, [T, C] in float32."""
+    """The streams weighted by ``pre``, [T, C] in float32."""
     return torch.einsum("ts,tsc->tc", pre, streams.float())
 
 
@@ -44,6 +52,7 @@ def expand(output: Tensor, streams: Tensor, post: Tensor, comb: Tensor) -> Tenso
     return post[..., None] * output.float()[:, None] + torch.einsum("tjk,tjc->tkc", comb, streams.float())
 
 
-def head_weights(streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, eps: float, norm_eps: float) -> Tensor:
-    """``pre`` of the network's end: fn [S, S C], base [S], scale [1]."""
-    return torch.sigmoid(F.linear(normed(streams, norm_eps), fn) * scale + base) + eps
+def end(streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, norm: Tensor, eps: float, norm_eps: float) -> Tensor:
+    """The streams collapsed and normalised for the head: fn [S, S C], base [S], scale [1] -> float32 [T, C]."""
+    pre = torch.sigmoid(F.linear(normed(streams, norm_eps), fn) * scale + base) + eps
+    return F.rms_norm(collapse(streams, pre), norm.shape, norm, norm_eps)

@@ -1,4 +1,4 @@
-"""What the network asks of the cache: each sequence's recent rows, compressed rows and half-filled windows."""
+"""What the network asks of the cache: stores of recent rows, of compressed rows and of half-filled windows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
+
+from isotherm.kernels.layouts import Rows
 
 MAIN, INDEX = "main", "index"
 """The two compressors that a layer can have: of attention rows, and of the indexer's keys."""
@@ -34,25 +36,29 @@ class Span:
         return self.start + self.length
 
 
+@dataclass(frozen=True, slots=True)
+class DecodeRows:
+    """The last D rows of a forward are one token each of D sequences.
+
+    slots and positions int64 [D]; tables int64 [D, B], blocks as far as the longest sequence reaches.
+    """
+
+    slots: Tensor
+    positions: Tensor
+    tables: Tensor
+
+
 class Memory(Protocol):
     """Rows go in as float32 and come back as the cache keeps them, in float32."""
 
-    def recent(self, layer: int, span: Span, count: int) -> Tensor:
-        """The window's last ``count`` rows before the span, oldest first: [count, D]."""
+    def window(self, layer: int) -> Rows:
+        """The layer's recent rows: a slot is a page, position p lies in row p modulo the window."""
         ...
 
-    def keep_recent(self, layer: int, span: Span, rows: Tensor) -> Tensor:
-        """Keep the span's rows [L, D] as far as the window holds them; gives all of them back, rounded."""
+    def compressed(self, layer: int, kind: str) -> Rows:
+        """The layer's compressed rows: a block is a page."""
         ...
 
-    def pending(self, layer: int, span: Span, kind: str) -> Tensor:
-        """The compressor's state [slots, 2 o d], values then gates: the slot's own memory, to be written in place."""
-        ...
-
-    def add_rows(self, layer: int, span: Span, kind: str, first: int, rows: Tensor) -> None:
-        """Keep compressed rows ``first`` and up of the span's sequence: [n, d]."""
-        ...
-
-    def rows(self, layer: int, span: Span, kind: str, count: int) -> Tensor:
-        """The sequence's first ``count`` compressed rows: [count, d]."""
+    def states(self, layer: int, kind: str) -> Tensor:
+        """Half-filled windows of the layer's compressor: float32 [slots, o r, 2 o d], to be written in place."""
         ...

@@ -29,14 +29,18 @@ def frequencies(dim: int, theta: float, yarn: Yarn | None) -> Tensor:
     return (plain / yarn.factor * ramp + plain * (1 - ramp)).float()
 
 
+Turn = tuple[Tensor, Tensor]
+"""cos and sin float32 [T, R / 2] of T positions."""
+
+
 class Rope:
-    """cos and sin float32 [T, R / 2] for any positions, computed when asked: a table of 1M positions is never made."""
+    """Computes turns when asked: a table of 1M positions is never made."""
 
     def __init__(self, attention: Attention, device: torch.device) -> None:
         a = attention
         self._plain = frequencies(a.rope_dim, a.rope_theta, None).to(device)
         self._stretched = frequencies(a.rope_dim, a.compress_rope_theta, a.yarn).to(device)
 
-    def at(self, positions: Tensor, *, compressed: bool) -> tuple[Tensor, Tensor]:
+    def at(self, positions: Tensor, *, compressed: bool) -> Turn:
         angles = positions.float()[:, None] * (self._stretched if compressed else self._plain)
         return angles.cos(), angles.sin()

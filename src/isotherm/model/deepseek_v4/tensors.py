@@ -17,12 +17,16 @@ from isotherm.model.low_precision import (
     fp8_weight,
     from_e8m0,
 )
-from isotherm.model.tensors import Bytes, TensorSource
+from isotherm.model.tensors import PLAIN, Bytes, TensorSource
 
 DRAFT = "mtp."
 """Begins the names of draft blocks."""
 CODES = ("F8_E4M3", "I8", "U8")
 """Kinds that are no numbers without scales."""
+SCALE_KINDS = ("F8_E8M0", "F32", "BF16", "F16")
+"""How scales of FP8 and FP4 weights may be stored: as powers of two or as numbers."""
+ROUTES = "tid2eid"
+"""Ends the name of a table of experts by token id, the one tensor of whole numbers."""
 NVFP4_SCALES = (".weight_scale", ".weight_scale_2", ".input_scale")
 
 
@@ -80,6 +84,8 @@ def draft_tensors(found: Mapping[str, TensorSource]) -> int:
 
 
 def _split_experts(name: str, tensor: TensorSource, config: DeepseekV4Config) -> dict[str, TensorSource]:
+    if tensor.kind in PLAIN:
+        raise SetupError(f"{name} is stored as {tensor.kind}, expected numbers: fused experts have no scales here.")
     prefix, _, which = name.rpartition(".")
     inner = config.experts.inner
     parts = {"w1": slice(0, inner), "w3": slice(inner, 2 * inner)} if which == "gate_up_proj" else {"w2": slice(None)}
@@ -96,32 +102,38 @@ def _with_scales(name: str, tensor: TensorSource, all_: Mapping[str, TensorSourc
     scale = all_.get(stem + ".scale")
     if scale is not None:
         if tensor.kind == "I8":
-            _check(scale, stem + ".scale", (tensor.shape[0], 2 * tensor.shape[1] // FP4_GROUP))
+            _check(scale, stem + ".scale", (tensor.shape[0], 2 * tensor.shape[1] // FP4_GROUP), *SCALE_KINDS)
             shape = (tensor.shape[0], 2 * tensor.shape[1])
             return ScaledTensor("FP4", shape, [tensor, scale], lambda: fp4_weight(tensor.raw(), _scales(scale)))
         if tensor.kind != "F8_E4M3":
             raise SetupError(
                 f"{name} is stored as {tensor.kind} but has scales; only F8_E4M3 and I8 weights have some."
             )
-        _check(scale, stem + ".scale", tuple(-(-size // FP8_BLOCK) for size in tensor.shape))
+        _check(scale, stem + ".scale", tuple(-(-size // FP8_BLOCK) for size in tensor.shape), *SCALE_KINDS)
         return ScaledTensor("FP8", tensor.shape, [tensor, scale], lambda: fp8_weight(tensor.raw(), _scales(scale)))
     if all_.get(stem + ".weight_scale") is not None:
         return _nvfp4(stem, tensor, all_)
     if tensor.kind in CODES:
         raise SetupError(f"{name} is stored as {tensor.kind}, but {stem}.scale is missing. Download it again.")
+    if name.endswith(ROUTES) != (tensor.kind == "I64") or tensor.kind == "F8_E8M0":
+        wanted = "I64" if name.endswith(ROUTES) else "numbers"
+        raise SetupError(f"{name} is stored as {tensor.kind}, expected {wanted}. Download it again.")
     return tensor
 
 
-def _check(scale: TensorSource, name: str, wanted: tuple[int, ...]) -> None:
+def _check(scale: TensorSource, name: str, wanted: tuple[int, ...], *kinds: str) -> None:
     if scale.shape != wanted:
         raise SetupError(f"{name} has shape {list(scale.shape)}, expected {list(wanted)}. Download it again.")
+    if scale.kind not in kinds:
+        raise SetupError(f"{name} is stored as {scale.kind}, expected {' or '.join(kinds)}. Download it again.")
 
 
 def _nvfp4(stem: str, tensor: TensorSource, all_: Mapping[str, TensorSource]) -> TensorSource:
     fine, coarse = all_[stem + ".weight_scale"], all_.get(stem + ".weight_scale_2")
     if coarse is None:
         raise SetupError(f"{stem}.weight_scale_2 is missing. Download it again.")
-    _check(fine, stem + ".weight_scale", (tensor.shape[0], 2 * tensor.shape[1] // NVFP4_GROUP))
+    _check(fine, stem + ".weight_scale", (tensor.shape[0], 2 * tensor.shape[1] // NVFP4_GROUP), "F8_E4M3")
+    _check(coarse, stem + ".weight_scale_2", coarse.shape, "F32")
     shape = (tensor.shape[0], 2 * tensor.shape[1])
 
     def decode() -> Floats:

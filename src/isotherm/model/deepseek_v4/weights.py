@@ -10,10 +10,16 @@ import torch
 from torch import Tensor
 
 from isotherm.base.errors import SetupError
+from isotherm.kernels.cpu.amx import has_amx
+from isotherm.kernels.cpu.tiled_weight import fits, pack_pairs
+from isotherm.kernels.cpu.vector import LANES, has_pair_products
 from isotherm.model import linear
 from isotherm.model.deepseek_v4.config import Compression, DeepseekV4Config
 from isotherm.model.linear import Linear
 from isotherm.model.tensors import TensorSource
+
+FEW_PAIRS = 3
+"""Rows from which the matrix unit multiplies tiles of bfloat16 (see ``model.forms``)."""
 
 Progress = Callable[[int, int], None]
 """Called with layers done and layers in all."""
@@ -33,7 +39,7 @@ class Compressor:
     """``project`` gives values and gates [T, 2 o d] in float32; ape [r, o d]; norm [d]."""
 
     how: Compression
-    project: Tensor
+    project: Linear
     ape: Tensor
     norm: Tensor
 
@@ -49,14 +55,14 @@ class Indexer:
 
 @dataclass(frozen=True, slots=True)
 class AttentionWeights:
-    """Norms and sink are float32. ``out_a`` [groups, rank, group width] makes each group's input of ``out_b``."""
+    """Norms and sink are float32. ``out_a`` has a layer for each group of heads, which makes its input of ``out_b``."""
 
     q_a: Linear
     q_norm: Tensor
     q_b: Linear
     kv: Linear
     kv_norm: Tensor
-    out_a: Tensor
+    out_a: list[Linear]
     out_b: Linear
     sink: Tensor
     compressor: Compressor | None
@@ -64,22 +70,17 @@ class AttentionWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class Expert:
-    """``gate_up`` stacks both inputs of SwiGLU."""
-
-    gate_up: Linear
-    down: Linear
-
-
-@dataclass(frozen=True, slots=True)
 class MoeWeights:
-    """``gate`` float32 [E, C]. ``by_token`` int64 [V, active] where tokens choose their experts, else ``bias`` [E]."""
+    """``gate`` gives float32. ``by_token`` int64 [V, active] where tokens choose their experts, else ``bias`` [E].
 
-    gate: Tensor
+    gate_up [E + 1, 2 I, C] stacks both inputs of SwiGLU, down [E + 1, C, I]; the last expert is the shared one.
+    """
+
+    gate: Linear
     bias: Tensor | None
     by_token: Tensor | None
-    experts: list[Expert]
-    shared: Expert
+    gate_up: Tensor
+    down: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class NetworkWeights:
     layers: list[LayerWeights]
     head_hyper: Hyper
     norm: Tensor
-    head: Tensor
+    head: Linear
 
 
 def load_weights(
@@ -111,9 +112,14 @@ def load_weights(
     dtype: torch.dtype,
     device: torch.device,
     progress: Progress | None = None,
+    *,
+    row_by_row: bool = False,
 ) -> NetworkWeights:
-    """Decode every tensor (names of the release); linear layers in ``dtype``, the rest in float32."""
-    loader = _Loader(config, tensors, dtype, device)
+    """Decode every tensor (names of the release); linear layers in ``dtype``, the rest in float32.
+
+    ``row_by_row`` makes what is computed for up to ``dense.FEW_ROWS`` rows independent of how many they are.
+    """
+    loader = _Loader(config, tensors, dtype, device, FEW_PAIRS if not row_by_row else 1)
     layers = []
     for index in range(config.num_layers):
         layers.append(loader.layer(index))
@@ -124,22 +130,32 @@ def load_weights(
         layers=layers,
         head_hyper=loader.hyper("hc_head"),
         norm=loader.values("norm.weight"),
-        head=loader.values("head.weight"),
+        head=loader.exact("head"),
     )
 
 
 class _Loader:
     def __init__(
-        self, config: DeepseekV4Config, tensors: Mapping[str, TensorSource], dtype: torch.dtype, device: torch.device
+        self,
+        config: DeepseekV4Config,
+        tensors: Mapping[str, TensorSource],
+        dtype: torch.dtype,
+        device: torch.device,
+        few_pairs: int,
     ) -> None:
         self._config, self._tensors, self._dtype, self._device = config, tensors, dtype, device
-        self._packed = dtype == torch.bfloat16 and device.type == "cpu" and linear.packing_works()
+        self._few_pairs = few_pairs
+        self._pairs = device.type == "cpu" and has_pair_products()
 
     def values(self, name: str) -> Tensor:
-        """A tensor in float32; SetupError if a number in it is none."""
+        """A tensor in float32; SetupError if a number in it is none, or none that ``dtype`` holds."""
         values = np.array(self._tensors[name].dequantize())
-        if not np.isfinite(values).all():
-            raise SetupError(f"{name} holds a NaN or an infinity: the checkpoint is damaged. Download it again.")
+        # A NaN is the largest and the smallest, and in no order with anything.
+        if not max(values.max(), -values.min()) <= torch.finfo(self._dtype).max:
+            raise SetupError(
+                f"{name} holds a NaN, an infinity or a number beyond {str(self._dtype).removeprefix('torch.')}: "
+                "the checkpoint is damaged. Download it again."
+            )
         return torch.from_numpy(values).to(self._device)
 
     def hyper(self, stem: str) -> Hyper:
@@ -156,9 +172,19 @@ class _Loader:
             moe=self._moe(prefix + "ffn.", self._config.routes_by_hash(index)),
         )
 
-    def _linear(self, *names: str) -> Linear:
-        weight = torch.cat([self.values(name + ".weight") for name in names])
-        return linear.build(weight.to(self._dtype), None, packed=self._packed)
+    def exact(self, *names: str) -> Linear:
+        """A layer in float32, whatever the model's dtype; several that read the same input as one."""
+        return self._form(torch.cat([self.values(name + ".weight") for name in names]))
+
+    def _linear(self, name: str) -> Linear:
+        return self._form(self.values(name + ".weight").to(self._dtype))
+
+    def _form(self, weight: Tensor) -> Linear:
+        if self._pairs and weight.dtype == torch.bfloat16 and fits(*weight.shape):
+            return linear.TiledLinear(pack_pairs(weight), has_amx(), self._few_pairs)
+        if weight.device.type == "cpu" and weight.shape[1] % LANES == 0:
+            return linear.StoredLinear(weight, linear.build(weight, None, packed=False))
+        return linear.build(weight, None, packed=False)
 
     def _attention(self, prefix: str, how: Compression | None) -> AttentionWeights:
         a = self._config.attention
@@ -169,13 +195,14 @@ class _Loader:
                 self._linear(prefix + "indexer.weights_proj"),
                 self._compressor(prefix + "indexer.compressor.", how),
             )
+        groups = self.values(prefix + "wo_a.weight").to(self._dtype)
         return AttentionWeights(
             q_a=self._linear(prefix + "wq_a"),
             q_norm=self.values(prefix + "q_norm.weight"),
             q_b=self._linear(prefix + "wq_b"),
             kv=self._linear(prefix + "wkv"),
             kv_norm=self.values(prefix + "kv_norm.weight"),
-            out_a=self.values(prefix + "wo_a.weight").to(self._dtype).view(a.o_groups, a.o_rank, -1),
+            out_a=[self._form(part) for part in torch.split(groups, a.o_rank)],
             out_b=self._linear(prefix + "wo_b"),
             sink=self.values(prefix + "attn_sink"),
             compressor=None if how is None else self._compressor(prefix + "compressor.", how),
@@ -183,23 +210,37 @@ class _Loader:
         )
 
     def _compressor(self, prefix: str, how: Compression) -> Compressor:
-        project = torch.cat([self.values(prefix + "wkv.weight"), self.values(prefix + "wgate.weight")])
-        width = project.shape[0] // 2
-        ape = self.values(prefix + "ape") if how.ape else torch.zeros(how.ratio, width, device=self._device)
-        return Compressor(how, project, ape, self.values(prefix + "norm.weight"))
+        norm = self.values(prefix + "norm.weight")
+        ape = torch.zeros(how.ratio, how.overlap * len(norm), device=self._device)
+        if how.ape:
+            ape = self.values(prefix + "ape")
+        return Compressor(how, self.exact(prefix + "wkv", prefix + "wgate"), ape, norm)
 
     def _moe(self, prefix: str, by_hash: bool) -> MoeWeights:
         by_token = None
         if by_hash:
             ids = np.ascontiguousarray(self._tensors[prefix + "gate.tid2eid"].raw()).view(np.int64)
+            if ids.min() < 0 or ids.max() >= self._config.experts.count:
+                raise SetupError(
+                    f"{prefix}gate.tid2eid names experts from {ids.min()} to {ids.max()} of "
+                    f"{self._config.experts.count}: the checkpoint is damaged. Download it again."
+                )
             by_token = torch.from_numpy(ids.copy()).to(self._device)
+        shared = prefix + "shared_experts."
+        experts = [f"{prefix}experts.{index}." for index in range(self._config.experts.count)]
         return MoeWeights(
-            gate=self.values(prefix + "gate.weight"),
+            gate=self.exact(prefix + "gate"),
             bias=None if by_hash else self.values(prefix + "gate.bias"),
             by_token=by_token,
-            experts=[self._expert(f"{prefix}experts.{index}.") for index in range(self._config.experts.count)],
-            shared=self._expert(prefix + "shared_experts."),
+            gate_up=self._stack([*experts, shared], "w1", "w3"),
+            down=self._stack([*experts, shared], "w2"),
         )
 
-    def _expert(self, prefix: str) -> Expert:
-        return Expert(self._linear(prefix + "w1", prefix + "w3"), self._linear(prefix + "w2"))
+    def _stack(self, experts: list[str], *names: str) -> Tensor:
+        """The same layers of all experts as one tensor, filled one by one: they are most of a network."""
+        parts = [self._tensors[f"{experts[0]}{name}.weight"].shape for name in names]
+        rows = sum(shape[0] for shape in parts)
+        stacked = torch.empty(len(experts), rows, parts[0][1], dtype=self._dtype, device=self._device)
+        for place, expert in enumerate(experts):
+            stacked[place] = torch.cat([self.values(f"{expert}{name}.weight") for name in names])
+        return stacked

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.requests import Request
 
+from isotherm.base.effort import DEFAULT_WORD
 from isotherm.base.sampling import GREEDY_BELOW, Origin
 from isotherm.policy.fields import COMPLETIONS_MAX_TOKENS, FIELDS
 from isotherm.policy.resolve import candidates
@@ -34,11 +35,20 @@ async def policy(request: Request) -> dict[str, Any]:
         "greedy_below": GREEDY_BELOW,
         "null": "counts as absent",
         "strict": services.config.strict,
+        "efforts": _efforts(services),
         "fields": {
             "refused": {name: {"hint": rule.hint, "neutral": list(rule.neutral)} for name, rule in REFUSED.items()},
             "ignored": sorted(IGNORED),
         },
     }
+
+
+def _efforts(services: Services) -> dict[str, Any] | None:
+    texts = services.backend.info.effort_texts
+    if texts is None:
+        return None
+    words = {word: effect.value for word, effect in texts.words.items()}
+    return {"table": texts.table, "reason": texts.reason, "default": DEFAULT_WORD, "words": words}
 
 
 def _row(services: Services, name: str) -> dict[str, Any]:

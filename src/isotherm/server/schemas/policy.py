@@ -31,6 +31,15 @@ class FieldLists(BaseModel):
     ignored: list[str]
 
 
+class Efforts(BaseModel):
+    """What the words of ``chat_template_kwargs.reasoning_effort`` mean for the served checkpoint."""
+
+    table: str
+    reason: str = Field(description="What decided the table.")
+    default: str = Field(description="What a request without a word means.")
+    words: dict[str, str]
+
+
 class Policy(BaseModel):
     """What this server does with requests."""
 
@@ -44,4 +53,5 @@ class Policy(BaseModel):
     greedy_below: float = Field(description="Temperatures under this are greedy.")
     null: str
     strict: bool
+    efforts: Efforts | None = Field(description="Null for models without effort texts.")
     fields: FieldLists

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotherm.cache.layouts import PackedLatentRows, PlainRows, RowLayout, ScaledRows, index_layout, latent_layout
+from isotherm.kernels.layouts import PackedLatentRows, PlainRows, RowLayout, ScaledRows, index_layout, latent_layout
 
 CPU = torch.device("cpu")
 LAYOUTS: list[tuple[RowLayout, float]] = [

@@ -5,23 +5,28 @@ A page holds a fixed number of rows. Rows go in as float32 and come back as floa
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from isotherm.base.latent_rows import GROUP, index_row_bytes, latent_row_bytes
-from isotherm.cache.zeros import zeros
+from isotherm.kernels.zeros import zeros
 
 FP8 = torch.float8_e4m3fn
 FP8_MAX = 448.0
 
 
 class RowLayout(Protocol):
-    """``row_bytes`` counts a row with its scales, ``page_bytes`` a page of rows with what pads it."""
+    """``row_bytes`` counts a row with its scales, ``page_bytes`` a page of rows with what pads it.
+
+    ``rotated`` is how many numbers at a row's end are kept apart from the others' scales.
+    """
 
     name: str
     width: int
+    rotated: int
     row_bytes: int
 
     def page_bytes(self, rows: int) -> int: ...
@@ -38,12 +43,16 @@ class RowLayout(Protocol):
         """The rows at these places: float32 [n, width]."""
         ...
 
+    def rounded(self, values: Tensor) -> Tensor:
+        """What float32 values [n, width] would come back as."""
+        ...
+
 
 class PlainRows:
     """Numbers of one dtype, side by side."""
 
     def __init__(self, width: int, dtype: torch.dtype) -> None:
-        self.name, self.width, self.dtype = str(dtype).removeprefix("torch."), width, dtype
+        self.name, self.width, self.rotated, self.dtype = str(dtype).removeprefix("torch."), width, 0, dtype
         self.row_bytes = width * dtype.itemsize
 
     def page_bytes(self, rows: int) -> int:
@@ -58,6 +67,9 @@ class PlainRows:
     def read(self, store: Tensor, page: Tensor, row: Tensor) -> Tensor:
         return store[page, row].float()
 
+    def rounded(self, values: Tensor) -> Tensor:
+        return values.to(self.dtype).float()
+
 
 class PackedLatentRows:
     """The record of DeepSeek-V4's engines: e4m3 with a power-of-two scale for every 64 numbers, rotated ones bfloat16.
@@ -69,7 +81,7 @@ class PackedLatentRows:
     name = "fp8_e4m3"
 
     def __init__(self, width: int, rotated: int) -> None:
-        self.width, self._plain, self._rotated = width, width - rotated, rotated
+        self.width, self.rotated, self._plain = width, rotated, width - rotated
         if self._plain % GROUP:
             raise ValueError(f"the {self._plain} numbers that are not rotated do not divide into groups of {GROUP}")
         self._groups = self._plain // GROUP
@@ -110,6 +122,9 @@ class PackedLatentRows:
         turned = record[:, self._plain :].contiguous().view(torch.bfloat16).float()
         return torch.cat(((plain * scale[..., None]).flatten(1), turned), dim=1)
 
+    def rounded(self, values: Tensor) -> Tensor:
+        return _written_and_read(self, values)
+
 
 def power_of_two_scale(largest: Tensor) -> Tensor:
     """The smallest power of two s with max(largest, 1e-4) <= 448 s, from the bits of float32; exact powers stay."""
@@ -125,7 +140,7 @@ class ScaledRows:
     name = "fp8_e4m3"
 
     def __init__(self, width: int) -> None:
-        self.width, self.row_bytes = width, index_row_bytes(self.name, width)
+        self.width, self.rotated, self.row_bytes = width, 0, index_row_bytes(self.name, width)
 
     def page_bytes(self, rows: int) -> int:
         return rows * self.row_bytes
@@ -148,6 +163,38 @@ class ScaledRows:
         codes, scales = self._places(store, row)
         numbers = store[page[:, None], codes].contiguous().view(FP8).float()
         return numbers * store[page[:, None], scales].contiguous().view(torch.float32)
+
+    def rounded(self, values: Tensor) -> Tensor:
+        return _written_and_read(self, values)
+
+
+def _written_and_read(layout: RowLayout, values: Tensor) -> Tensor:
+    store, row = layout.allocate(1, len(values), values.device), torch.arange(len(values), device=values.device)
+    page = torch.zeros_like(row)
+    layout.write(store, page, row, values)
+    return layout.read(store, page, row)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Pages of ``per_page`` rows in one layout; ``data`` as the layout allocates it."""
+
+    layout: RowLayout
+    data: Tensor
+    per_page: int
+
+    def write(self, page: Tensor, row: Tensor, values: Tensor) -> None:
+        """See ``RowLayout.write``."""
+        self.layout.write(self.data, page, row, values)
+
+    def read(self, page: Tensor, row: Tensor) -> Tensor:
+        """See ``RowLayout.read``."""
+        return self.layout.read(self.data, page, row)
+
+
+def loose(rows: Tensor) -> Rows:
+    """Rows float32 [n, D] as the only page of a store."""
+    return Rows(PlainRows(rows.shape[1], torch.float32), rows[None], len(rows))
 
 
 def latent_layout(name: str, width: int, rotated: int) -> RowLayout:
