@@ -10,6 +10,7 @@ STAMP := .venv/installed
 
 # Two threads that spin at barriers starve each other on a shared machine; the tests need no speed.
 export OMP_NUM_THREADS ?= 1
+export NUMBA_NUM_THREADS ?= 1
 
 .PHONY: help venv serve test test-long lint format docs bench clean
 .DEFAULT_GOAL := help
@@ -35,7 +36,7 @@ $(STAMP): pyproject.toml
 # Serving uses the cores: the engine chooses its thread count, the limit for tests must not reach it.
 serve: $(STAMP)
 	$(BIN)/isotherm models fetch $(MODEL)
-	env -u OMP_NUM_THREADS $(BIN)/isotherm serve $(MODEL) $(ARGS)
+	env -u OMP_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/isotherm serve $(MODEL) $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -57,7 +58,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/reference/generate.py
 
 bench: $(STAMP)
-	env -u OMP_NUM_THREADS $(BIN)/isotherm bench serve $(ARGS)
+	env -u OMP_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/isotherm bench serve $(ARGS)
 
 clean:
 	rm -rf .venv .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
