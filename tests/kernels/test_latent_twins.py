@@ -10,6 +10,7 @@ import torch
 
 from isotherm.kernels import dispatch
 from isotherm.kernels.cpu import dense
+from isotherm.kernels.cpu.amx import has_amx
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.choose import best
 from isotherm.kernels.layouts import Rows, index_layout, latent_layout
@@ -166,7 +167,9 @@ def test_attention_over_what_is_seen(listed: bool, heads: int, name: str) -> Non
     query, sink, angles = torch.randn(5, heads, 80), torch.randn(heads), torch.randn(5, 8)
     arguments = window, seen(5, listed), rows, sink, 80**-0.5, angles.cos(), angles.sin()
     ours = CPU.attend(query, *arguments)
-    close(ours, REF.attend(query, *arguments))
+    # The matrix unit multiplies bfloat16 numbers; ``test_matrix_attention`` says how exact that must be.
+    rounded = has_amx() and heads >= 16 and name != "float32"
+    close(ours, REF.attend(query, *arguments), 2e-2 if rounded else 2e-5)
     # A row's result is its own, whatever is beside it.
     alone = Seen(*(None if each is None else each[2:3].contiguous() for each in fields(arguments[1])))
     alone = Seen(alone.pages, alone.firsts, alone.recents, alone.tables, torch.tensor([0]), alone.counts, alone.chosen)

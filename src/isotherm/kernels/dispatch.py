@@ -133,11 +133,13 @@ def _with_variants(ops: LatentOps, variants: Collection[str], index_rows: int) -
 def _latent_cpu() -> LatentOps:
     # numba loads only where it is used.
     from isotherm.kernels.cpu import (  # noqa: PLC0415
+        amx,
         choose,
         compress,
         experts,
         hyper,
         latent_attention,
+        matrix_attention,
         move_rows,
         turn,
     )  # fmt: skip
@@ -153,7 +155,7 @@ def _latent_cpu() -> LatentOps:
         move_rows.read_rows,
         compress.compress_rows,
         choose.choose,
-        latent_attention.attend,
+        matrix_attention.attend if amx.has_amx() else latent_attention.attend,
         experts.route,
         experts.mix,
     )

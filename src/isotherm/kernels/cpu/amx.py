@@ -99,6 +99,8 @@ def _move(instruction: str) -> Callable[..., None]:
 
 load, store = _move("tileloadd64"), _move("tilestored64")
 """Fill a tile from an array, and write it to one; see ``_move``."""
+load_passing = _move("tileloaddt164")
+"""``load`` of what streams past: it does not push what is used again out of the first cache."""
 
 
 @intrinsic(prefer_literal=True)

@@ -42,6 +42,12 @@ def kernel(function: Function) -> Function:
     return cast(Function, numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True)(function))
 
 
+def inlined(function: Function) -> Function:
+    """``kernel`` that becomes part of its caller: a call passes every field of every array through memory."""
+    compiled = numba.njit(fastmath=FASTMATH, error_model="numpy", cache=True, forceinline=True)(function)
+    return cast(Function, compiled)
+
+
 def parallel(function: Function) -> Function:
     """Compile a function whose ``prange`` loops are shared among the threads."""
     return cast(Function, numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)(function))

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from isotherm.kernels.layouts import Rows
 from isotherm.kernels.reference.rotary import turn
+from isotherm.kernels.reference.wide import wide
 
 
 def pool_windows(values: Tensor, gates: Tensor) -> Tensor:
@@ -87,8 +88,8 @@ def compress_rows(
 
 def index_scores(queries: Tensor, weights: Tensor, keys: Tensor) -> Tensor:
     """queries [L, H, D], weights [L, H], keys [n, D] -> sum over heads of weight * ReLU(q . k), float32 [L, n]."""
-    products = torch.einsum("lhd,nd->lhn", queries.float(), keys.float()).relu_()
-    return torch.einsum("lh,lhn->ln", weights.float(), products)
+    products = torch.einsum("lhd,nd->lhn", wide(queries), keys.to(wide(queries).dtype)).relu_()
+    return torch.einsum("lh,lhn->ln", wide(weights), products)
 
 
 def choose(queries: Tensor, weights: Tensor, keys: Rows, tables: Tensor, of: Tensor, counts: Tensor, k: int) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
+from isotherm.kernels.reference.wide import wide
+
 
 def route(logits: Tensor, bias: Tensor | None, ids: Tensor | None, active: int, scale: float) -> tuple[Tensor, Tensor]:
     """Which experts a row goes to and with what weights: logits float32 [T, E] -> int64 [T, K], float32 [T, K].
@@ -22,7 +24,7 @@ def route(logits: Tensor, bias: Tensor | None, ids: Tensor | None, active: int, 
 
 def clamped_swiglu(gate: Tensor, up: Tensor, limit: float) -> Tensor:
     """silu(min(gate, limit)) * clamp(up, -limit, limit) in float32; the gate has no lower bound."""
-    return F.silu(gate.float().clamp(max=limit)) * up.float().clamp(-limit, limit)
+    return F.silu(wide(gate).clamp(max=limit)) * wide(up).clamp(-limit, limit)
 
 
 def mix(x: Tensor, ids: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor, limit: float) -> Tensor:
@@ -43,4 +45,4 @@ def _expert(x: Tensor, weight: Tensor | None, gate_up: Tensor, down: Tensor, lim
     hidden = clamped_swiglu(gate, up, limit)
     if weight is not None:
         hidden = hidden * weight[:, None]
-    return F.linear(hidden.to(x.dtype), down).float()
+    return wide(F.linear(hidden.to(x.dtype), down))

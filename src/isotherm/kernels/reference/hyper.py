@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from isotherm.kernels.reference.wide import wide
+
 
 def mix(
     streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, iterations: int, eps: float, norm_eps: float
@@ -38,18 +40,18 @@ def read(
 
 def normed(streams: Tensor, norm_eps: float) -> Tensor:
     """All streams of a row as one vector of root mean square 1: float32 [T, S C]."""
-    flat = streams.flatten(1).float()
+    flat = wide(streams.flatten(1))
     return F.rms_norm(flat, flat.shape[1:], None, norm_eps)
 
 
 def collapse(streams: Tensor, pre: Tensor) -> Tensor:
     """The streams weighted by ``pre``, [T, C] in float32."""
-    return torch.einsum("ts,tsc->tc", pre, streams.float())
+    return torch.einsum("ts,tsc->tc", pre, wide(streams))
 
 
 def expand(output: Tensor, streams: Tensor, post: Tensor, comb: Tensor) -> Tensor:
     """The streams after a sublayer: stream k gains post_k output + sum over j of comb_jk stream_j."""
-    return post[..., None] * output.float()[:, None] + torch.einsum("tjk,tjc->tkc", comb, streams.float())
+    return post[..., None] * wide(output)[:, None] + torch.einsum("tjk,tjc->tkc", comb, wide(streams))
 
 
 def end(streams: Tensor, fn: Tensor, base: Tensor, scale: Tensor, norm: Tensor, eps: float, norm_eps: float) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from isotherm.kernels.layouts import Rows
 from isotherm.kernels.reference.rotary import rotate_last
+from isotherm.kernels.reference.wide import wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,17 @@ TOGETHER = 32
 def attend(
     query: Tensor, window: Rows, seen: Seen, rows: Rows, sink: Tensor, scale: float, cos: Tensor, sin: Tensor
 ) -> Tensor:
-    """Every query [T, H, D] over what it sees, its output's last channels rotated back: float32 [T, H, D].
+    """Every query [T, H, D] over what it sees, its output's last channels rotated back: ``wide`` [T, H, D].
 
     p = exp(scale q.k) / (sum of exp(scale q.k) + exp(sink)) with sink float32 [H]; a row is key and value.
     """
-    out = torch.empty(query.shape, device=query.device)
+    query = wide(query)
+    out = torch.empty_like(query)
     for first in range(0, len(query), TOGETHER):
         part = slice(first, first + TOGETHER)
         keys, there = _gather(window, rows, seen, part)
-        scores = torch.einsum("thd,tnd->thn", query[part].float(), keys) * scale
+        keys = keys.to(query.dtype)
+        scores = torch.einsum("thd,tnd->thn", query[part], keys) * scale
         scores = scores.masked_fill(~there[:, None], float("-inf"))
         sinks = sink[None, :, None].expand(len(scores), -1, 1)
         shares = torch.cat((scores, sinks), dim=2).softmax(-1)[..., :-1]

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from isotherm.kernels.reference.wide import wide
+
 
 def rotate_last(x: Tensor, cos: Tensor, sin: Tensor, *, back: bool = False) -> Tensor:
     """Rotate the last R channels of x [T, ..., D] by cos and sin float32 [T, R / 2]; ``back`` undoes it.
@@ -17,16 +19,16 @@ def rotate_last(x: Tensor, cos: Tensor, sin: Tensor, *, back: bool = False) -> T
     c, s = cos.view(shape), sin.view(shape)
     if back:
         s = -s
-    even, odd = x[..., -width::2].float(), x[..., -width + 1 :: 2].float()
+    even, odd = wide(x[..., -width::2]), wide(x[..., -width + 1 :: 2])
     turned = torch.stack((even * c - odd * s, odd * c + even * s), dim=-1).flatten(-2)
     return torch.cat((x[..., :-width], turned.to(x.dtype)), dim=-1)
 
 
 def norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Root mean square 1 over the last axis, times the weight: float32."""
-    return F.rms_norm(x.float(), x.shape[-1:], weight, eps)
+    return F.rms_norm(wide(x), x.shape[-1:], weight, eps)
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor, eps: float | None = None, weight: Tensor | None = None) -> Tensor:
     """Vectors x [T, ..., D] to float32: normalised if there is an ``eps``, then their last channels rotated."""
-    return rotate_last(x.float() if eps is None else norm(x, weight, eps), cos, sin)
+    return rotate_last(wide(x) if eps is None else norm(x, weight, eps), cos, sin)
