@@ -10,13 +10,15 @@ STAMP := .venv/installed
 
 # Two threads that spin at barriers starve each other on a shared machine; the tests need no speed.
 export OMP_NUM_THREADS ?= 1
+export NUMBA_NUM_THREADS ?= 1
 
-.PHONY: help venv serve test lint format docs bench clean
+.PHONY: help venv serve test test-long lint format docs bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve [MODEL=name] [ARGS='--port 9000']   set up, fetch the model, serve it"
 	@echo "make test  [PYTEST_ARGS='-k chat']             set up, lint, type-check, run the tests with coverage"
+	@echo "make test-long [PYTEST_ARGS=...]               the tests marked long, minutes: every chunking, many random loads"
 	@echo "make lint | format | docs                      check style and types | rewrite style | generated pages"
 	@echo "make bench [ARGS='--url URL']                  measure a running server"
 	@echo "make venv | clean                              set up | remove what was set up"
@@ -34,7 +36,7 @@ $(STAMP): pyproject.toml
 # Serving uses the cores: the engine chooses its thread count, the limit for tests must not reach it.
 serve: $(STAMP)
 	$(BIN)/isotherm models fetch $(MODEL)
-	env -u OMP_NUM_THREADS $(BIN)/isotherm serve $(MODEL) $(ARGS)
+	env -u OMP_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/isotherm serve $(MODEL) $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -44,6 +46,10 @@ lint: $(STAMP)
 test: lint
 	$(BIN)/pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
+# A -m here replaces the one in pyproject.toml. A run without one test of them is a mistake, and pytest says so.
+test-long: $(STAMP)
+	$(BIN)/pytest -m long $(PYTEST_ARGS)
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -52,7 +58,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/reference/generate.py
 
 bench: $(STAMP)
-	env -u OMP_NUM_THREADS $(BIN)/isotherm bench serve $(ARGS)
+	env -u OMP_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/isotherm bench serve $(ARGS)
 
 clean:
 	rm -rf .venv .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

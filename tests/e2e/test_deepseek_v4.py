@@ -57,7 +57,7 @@ def test_a_person_sees_how_far_a_slow_start_is_and_may_end_it(tmp_path):
     layers = 160
     shape = {"num_hidden_layers": layers, "compress_ratios": [4, 128] * (layers // 2) + [0], "n_routed_experts": 16}
     (tmp_path / "shape.json").write_text(json.dumps(shape))
-    models("make-tiny", tmp_path / "deep", "--shape", tmp_path / "shape.json")
+    models("make-tiny", tmp_path / "deep", "--config", tmp_path / "shape.json")
     command = ["serve", str(tmp_path / "deep"), "--port", "0", "--max-num-seqs", "1", "--kv-memory", "256M"]
     terminal = Terminal(*command, OMP_NUM_THREADS="1")
     before = terminal.expect(" of 160 layers", 60)
@@ -181,7 +181,7 @@ def test_a_precision_that_cannot_be_is_refused(folder, tmp_path):
     narrow.write_text('{"head_dim": 64}')
     made = tmp_path / "narrow"
     subprocess.run(
-        [*ISOTHERM, "models", "make-tiny", str(made), "--shape", str(narrow)], check=True, capture_output=True
+        [*ISOTHERM, "models", "make-tiny", str(made), "--config", str(narrow)], check=True, capture_output=True
     )
     with serve(made, "fp8_e4m3") as server:
         assert server.end(60) == 2
@@ -197,7 +197,7 @@ def test_a_shape_that_cannot_be_leaves_no_folder(tmp_path):
         ("{", [], "is no JSON"),
     ):
         shape.write_text(text)
-        command = [*ISOTHERM, "models", "make-tiny", str(target), "--shape", str(shape), *flags]
+        command = [*ISOTHERM, "models", "make-tiny", str(target), "--config", str(shape), *flags]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (run.returncode, target.exists()) == (2, False)
         assert message in run.stderr

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
 
 from isotherm.kernels import dispatch
-from isotherm.kernels.cpu import dense
+from isotherm.kernels.cpu import dense, many_experts
 from isotherm.kernels.cpu.amx import has_amx
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.choose import best
@@ -192,10 +193,55 @@ def test_rows_are_routed(rows: int) -> None:
     assert CPU.route(ties, torch.zeros(24), None, 3, 1.0)[0].tolist() == [[0, 1, 2]]
 
 
+Layers = tuple[torch.Tensor, torch.Tensor]
+
+
+def mixed(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, layers: Layers, limit: float) -> torch.Tensor:
+    """The experts' outputs, which are near those in float32 measured by each row's largest."""
+    ours = CPU.mix(x, ids, weights, *layers, limit)
+    exact = REF.mix(x.float(), ids, weights, layers[0].float(), layers[1].float(), limit)
+    error = (ours - exact).abs().amax(-1) / exact.abs().amax(-1)
+    assert error.max() < (2e-5 if x.dtype == torch.float32 else 2e-2)
+    return ours
+
+
+def expert_layers(experts: int, channels: int, inner: int, dtype: torch.dtype) -> Layers:
+    gate_up, down = torch.randn(experts, 2 * inner, channels), torch.randn(experts, channels, inner)
+    return gate_up.div(channels**0.5).to(dtype), down.div(inner**0.5).to(dtype)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", ROWS)
-def test_experts(rows: int, dtype: torch.dtype) -> None:
-    x, gate_up, down = (torch.randn(*shape).to(dtype) for shape in ((rows, 64), (6, 96, 64), (6, 64, 48)))
+@pytest.mark.parametrize("inner", [48, 64])
+def test_experts(inner: int, rows: int, dtype: torch.dtype) -> None:
+    x, layers = torch.randn(rows, 64).to(dtype), expert_layers(6, 64, inner, dtype)
     ids, weights = torch.stack([torch.randperm(5)[:2] for _ in range(rows)]), torch.rand(rows, 2)
-    ours, expected = (ops.mix(x, ids, weights, gate_up, down, 10.0) for ops in (CPU, REF))
-    close(ours, expected, 2e-4 if dtype == torch.float32 else 5.0)
+    mixed(x, ids, weights, layers, 10.0)
+
+
+@pytest.mark.parametrize("limit", [0.5, 10.0])
+def test_experts_of_unequal_load(limit: float) -> None:
+    """Whole and broken tiles and blocks of rows; what a row gets depends on no thread and on no other row."""
+    chosen = torch.arange(6).repeat_interleave(torch.tensor([0, 1, 16, 17, 0, 6]))
+    x, order, weights = torch.randn(40, 160).bfloat16(), torch.randperm(40), torch.rand(40, 2)
+    ids = torch.stack([torch.full((40,), 4), chosen], 1)[order]
+    layers = expert_layers(7, 160, 96, torch.bfloat16)
+    ours = mixed(x, ids, weights, layers, limit)
+    assert torch.equal(CPU.mix(x, ids, weights, *layers, limit), ours)
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        assert torch.equal(CPU.mix(x, ids, weights, *layers, limit), ours)
+        if many_experts.fits(layers[1]):
+            part = CPU.mix(x[20:29].contiguous(), ids[20:29].contiguous(), weights[20:29].contiguous(), *layers, limit)
+            assert torch.equal(part, ours[20:29])
+    finally:
+        numba.set_num_threads(threads)
+
+
+def test_experts_pass_on_what_is_no_number() -> None:
+    x, layers = torch.randn(20, 64).bfloat16(), expert_layers(3, 64, 64, torch.bfloat16)
+    x[3, 5] = float("nan")
+    mixed = CPU.mix(x, torch.arange(40).view(20, 2) % 2, torch.rand(20, 2), *layers, 10.0)
+    assert mixed[3].isnan().all()
+    assert not mixed[torch.arange(20) != 3].isnan().any()

@@ -26,7 +26,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     making = actions.add_parser("make-tiny", help="write a small random DeepSeek-V4 checkpoint, to try a deployment")
     making.add_argument("path", type=Path, help="folder to write, new or empty")
     making.add_argument("--seed", type=int, default=0, help="other weights for another number [0]")
-    making.add_argument("--shape", type=Path, metavar="FILE", help="JSON file with entries of config.json to change")
+    making.add_argument("--config", type=Path, metavar="FILE", help="JSON file with entries of config.json to change")
     making.add_argument(
         "--release", action="store_true", help="FP8 weights and FP4 experts as in the release; else bfloat16"
     )
@@ -91,24 +91,24 @@ def _make_tiny(args: argparse.Namespace) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SetupError(f"{folder} is not an empty folder. Name a new one.")
     try:
-        write_tiny(folder, args.seed, _shape(args.shape), release=args.release)
+        write_tiny(folder, args.seed, _changes(args.config), release=args.release)
     except (OSError, ValueError) as error:
         raise SetupError(f"Cannot write {folder}: {error}.") from error
     print(json.dumps({"path": str(folder.resolve())}) if args.json else folder)
 
 
-def _shape(path: Path | None) -> dict[str, Any]:
-    """What the file of ``--shape`` says."""
+def _changes(path: Path | None) -> dict[str, Any]:
+    """What the file of ``--config`` says."""
     if path is None:
         return {}
     try:
         changes = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SetupError(f"Cannot read --shape {path}: {error.strerror or error}.") from error
+        raise SetupError(f"Cannot read --config {path}: {error.strerror or error}.") from error
     except ValueError as error:
-        raise SetupError(f"--shape {path} is no JSON: {error}.") from error
+        raise SetupError(f"--config {path} is no JSON: {error}.") from error
     if not isinstance(changes, dict):
-        raise SetupError(f"--shape {path} must hold a JSON object of entries of config.json, not {changes!r:.60}.")
+        raise SetupError(f"--config {path} must hold a JSON object of entries of config.json, not {changes!r:.60}.")
     return changes
 
 

@@ -36,7 +36,7 @@ def assemble(
             f"--kv-dtype {options.kv_dtype} is not possible for {config.architecture}: keys and values have the dtype "
             f"of the linear layers, {kept}; give --dtype {options.kv_dtype}"
             if options.kv_dtype != "fp8_e4m3"
-            else f"--kv-dtype fp8_e4m3 is not possible for {config.architecture}, only for DeepSeek-V4"
+            else f"--kv-dtype fp8_e4m3 is not possible for {config.architecture}, only for DeepSeek-V4; leave it out"
         )
     if options.kernels != "auto":
         raise SetupError(f"--kernels {options.kernels} is not possible for {config.architecture}, only for DeepSeek-V4")

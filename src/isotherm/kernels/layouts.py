@@ -193,8 +193,8 @@ class Rows:
 
 
 def loose(rows: Tensor) -> Rows:
-    """Rows float32 [n, D] as the only page of a store."""
-    return Rows(PlainRows(rows.shape[1], torch.float32), rows[None], len(rows))
+    """Rows [n, D], float32 or bfloat16, as the only page of a store."""
+    return Rows(PlainRows(rows.shape[1], rows.dtype), rows[None], len(rows))
 
 
 def latent_layout(name: str, width: int, rotated: int) -> RowLayout:

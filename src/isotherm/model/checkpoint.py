@@ -29,6 +29,7 @@ from isotherm.model.gguf_tensors import GgufTensors
 from isotherm.model.gguf_tokenizer import tokenizer_from_gguf
 from isotherm.model.huggingface_config import config_from_huggingface
 from isotherm.model.huggingface_tokenizer import generation_config, tokenizer_from_folder
+from isotherm.model.kv_scales import without_kv_scales
 from isotherm.model.progress import Progress, silent
 from isotherm.model.tensors import PLAIN, TensorSource
 
@@ -85,7 +86,9 @@ def _open_folder(folder: Path, name: str) -> Checkpoint:
     if is_deepseek_v4(raw):
         return _open_deepseek_v4(folder, name, raw)
     config = config_from_huggingface(raw, str(folder / "config.json"))
-    tensors = huggingface.read_weights(folder)
+    tensors, notices = without_kv_scales(
+        huggingface.read_weights(folder), "keys and values are kept in the dtype of the linear layers"
+    )
     for tensor_name, tensor in tensors.items():
         if tensor.kind in PLAIN:
             raise SetupError(
@@ -96,23 +99,23 @@ def _open_folder(folder: Path, name: str) -> Checkpoint:
         tensors.pop("lm_head.weight", None)
     check_tensors(tensors, lambda: tensor_shapes(config), config, folder)
     tokenizer = tokenizer_from_folder(folder, raw)
-    return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors)
+    return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors, notices)
 
 
 def _open_deepseek_v4(folder: Path, name: str, raw: Mapping[str, Any]) -> Checkpoint:
     config = read_config(raw, str(folder / "config.json"))
-    found = huggingface.read_weights(folder)
+    found, notices = without_kv_scales(
+        huggingface.read_weights(folder),
+        "--kv-dtype fp8_e4m3 computes scales for every row, other precisions need none",
+    )
     tensors = by_release_names(found, config)
     check_tensors(tensors, lambda: deepseek_v4_shapes(config), config, folder)
-    notices = []
     if drafts := draft_tensors(found):
-        notices.append(f"{drafts} tensors of draft blocks (mtp.*) are left out: this is served without speculation")
+        notices += (f"{drafts} tensors of draft blocks (mtp.*) are left out: this is served without speculation",)
     tokenizer = replace(
         tokenizer_from_folder(folder, raw), chat_encoding="deepseek-v4", effort_texts=effort_texts(folder, name)
     )
-    return Checkpoint(
-        name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors, tuple(notices)
-    )
+    return Checkpoint(name, folder, "safetensors", config, tokenizer, generation_config(folder), tensors, notices)
 
 
 def check_tensors(

@@ -12,12 +12,14 @@ from torch import Tensor
 
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.compiled import kernel, parallel
-from isotherm.kernels.cpu.vector import LANES, add, fma, load, splat, total
+from isotherm.kernels.cpu.vector import LANES, add, ask, fma, load, splat, total
 
 FEW_ROWS = 8
 """Above it, a library's product beats reading the weights once for every row."""
 BLOCK = 4
 """Outputs that are summed side by side, so that one sum does not wait for itself."""
+AHEAD = 1 << 13
+"""By how many elements weights are asked for before their use: the CPU sees four short runs, and foresees little."""
 THREAD = 1 << 16
 """Weights that keep a thread busy for as long as it takes to wake it."""
 
@@ -42,6 +44,7 @@ def products(weights: Any, at: int, x: Any, x_at: int, inputs: int, outputs: int
         second, third, fourth = first + inputs, first + 2 * inputs, first + 3 * inputs
         a, b, c, d = splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0)), splat(np.float32(0))
         for i in range(0, inputs, LANES):
+            ask(weights, first + BLOCK * i + AHEAD, BLOCK * LANES)
             part = load(x, x_at + i)
             a = fma(load(weights, first + i), part, a)
             b = fma(load(weights, second + i), part, b)

@@ -1,4 +1,7 @@
-"""Twins of ``reference.experts``: routing, and the chosen experts of few rows, each weight read where it lies."""
+"""Twins of ``reference.experts``: routing, and the chosen experts of few rows, each weight read where it lies.
+
+``many_experts`` has the mix of many rows.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm.kernels.cpu import many_experts
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.dense import FEW_ROWS, products, share_of, threads_for
@@ -115,8 +119,10 @@ def _mix(
 
 
 def mix(x: Tensor, ids: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor, limit: float) -> Tensor:
-    """See ``reference.experts.mix``, which serves many rows; C and I multiples of 16."""
+    """See ``reference.experts.mix``; C and I multiples of 16."""
     if x.shape[0] > FEW_ROWS:
+        if many_experts.fits(down):
+            return many_experts.mix(x, ids, weights, gate_up, down, limit)
         return reference.mix(x, ids, weights, gate_up, down, limit)
     out = torch.empty(x.shape)
     _mix(

@@ -172,6 +172,21 @@ def store(typing_context: Any, array: Any, offset: Any, value: Any) -> Any:
     return types.void(array, types.intp, value), generate
 
 
+@intrinsic
+def store_pairs(typing_context: Any, array: Any, offset: Any, even: Any, odd: Any) -> Any:
+    """Write even[0], odd[0], even[1] ... to a uint16 array of bfloat16, rounded to nearest even."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        halves = ir.VectorType(ir.IntType(16), LANES)
+        low, high = (builder.zext(builder.bitcast(narrowed(builder, each), halves), INTS) for each in args[2:])
+        pairs = builder.or_(low, builder.shl(high, _constant(16)))
+        pointer = element(context, builder, signature.args[0], args[0], args[1])
+        builder.store(pairs, builder.bitcast(pointer, INTS.as_pointer()), align=2)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, even, odd), generate
+
+
 def prefetch(builder: Any, pointer: Any) -> None:
     """Emit the wish to have a line of memory in the second cache."""
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
@@ -261,6 +276,16 @@ def larger(typing_context: Any, a: Any, b: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+    return lanes(a, b), generate
+
+
+@intrinsic
+def smaller(typing_context: Any, a: Any, b: Any) -> Any:
+    """The smaller of a and b, lane by lane; b where either is NaN."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered("<", *args), *args)
 
     return lanes(a, b), generate
 

@@ -126,9 +126,10 @@ class LatentAttention:
             compressed = memory.compressed(layer, MAIN)
             index = memory.compressed(layer, INDEX) if w.indexer is not None else None
             if not _exact(compressed):
-                # Many queries read these rows: they are unpacked once.
+                # Many queries read these rows: they are unpacked once. Whatever was rounded to bfloat16 or fewer bits
+                # is kept by bfloat16 to the last one; keys of the indexer have scales that are not.
                 count, tables = span.end // ratio, torch.zeros_like(tables)
-                compressed = loose(self._ops.read_rows(compressed, *page_of(compressed, span, count)))
+                compressed = loose(self._ops.read_rows(compressed, *page_of(compressed, span, count)).bfloat16())
                 index = index and loose(self._ops.read_rows(index, *page_of(index, span, count)))
         return self._attend(w, looking, recent, of_span(span, window.per_page, ratio, older, tables), compressed, index)
 
@@ -140,7 +141,7 @@ class LatentAttention:
         kept = min(span.length, window.per_page)
         places = torch.arange(span.end - kept, span.end, device=rows.device) % window.per_page
         self._ops.write_rows(window, slot[:kept], places, rows[-kept:])
-        return loose(keys)
+        return loose(keys if _exact(window) else keys.bfloat16())
 
     def _attend(
         self, w: AttentionWeights, looking: Looking, window: Rows, sight: Sight, rows: Rows, index: Rows | None
