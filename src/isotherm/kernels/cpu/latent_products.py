@@ -1,9 +1,10 @@
 """One part of a query's rows on the matrix unit: scores of 32 rows at a time, their softmax, sums of values by runs.
 
 Scores are made turned, rows against queries, so that rows need no turning and a softmax has heads in its lanes; shares
-are turned instead, of which there are fewer numbers. Of 32 rows, 256 numbers are unpacked and multiplied at a time:
-these stay in the first cache while the queries stream past from the second. What is summed over rows later is kept for
-a run of them, because loading and storing the sums costs as much as a product of three such steps.
+are turned instead, of which there are fewer numbers. 32 rows are unpacked and multiplied at a time: they stay in the
+first cache while the queries stream past from the second. Not fewer: the unit needs half a microsecond to get going
+again. What is summed over rows later is kept for a run of them, because loading and storing the sums costs as much as
+three such steps.
 
 A softmax is relative to a *level* for each head, in base 2: the largest score of the first rows. It rises only where a
 later score is larger by ``MARGIN``: shares up to 2**16 lose nothing in bfloat16, which has the exponents of float32.
@@ -27,10 +28,6 @@ STEPS = 10
 """Steps of a run: what it keeps (320 KB of rows of 512) and the sums (128 KB for 64 heads) share the second cache."""
 RING = STEPS + 1
 """Room for steps: one may be begun while a run of others waits."""
-CHUNK = 4
-"""Groups of 64 numbers of a row that are unpacked before they are multiplied."""
-APART = 64 * CHUNK + 32
-"""Elements between rows of a chunk: a line more than they are wide, so that columns spread over the cache's sets."""
 AHEAD = 64
 """Rows by which rows are asked for before they are unpacked."""
 TILE = 512
@@ -51,7 +48,7 @@ class Shape(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A thread's: queries as tiles, a chunk of rows, woven rows and shares of a run, a tile to be turned, scores."""
+    """A thread's: queries as tiles, 32 rows, woven rows and shares of a run, a tile to be turned, scores."""
 
     query: Any
     plain: Any
@@ -71,8 +68,14 @@ class Sums(NamedTuple):
 
 
 @inlined
+def plain_apart(vectors: int) -> int:
+    """Elements from one row to the next; a line more than it takes, so that columns spread over the cache's sets."""
+    return 32 * vectors + 32
+
+
+@inlined
 def woven_apart(vectors: int) -> int:
-    """Elements from one pair of woven rows to the next; a line more than they take, as with ``APART``."""
+    """Elements from one pair of woven rows to the next, likewise."""
     return 64 * vectors + 32
 
 
@@ -87,22 +90,20 @@ def ask_row(records: Any, scales: Any, row: int, rows: int, lines: int) -> None:
 
 @kernel
 def _unpack(
-    data: Any, records: Any, scales: Any, first: int, count: int, rows: int, begin: int, end: int, lines: int,
-    shape: Shape, room: Room, base: int,
+    data: Any, records: Any, scales: Any, first: int, count: int, rows: int, lines: int, shape: Shape, room: Room,
+    base: int,
 ) -> None:  # fmt: skip
-    """Groups ``begin`` to ``end`` of ``count`` listed rows from ``first`` on; the last row stands for missing ones."""
-    apart = woven_apart(shape.vectors)
-    early, late = 16 * begin // shape.groups, 16 * end // shape.groups
+    """``count`` listed rows from ``first`` on; the last one stands for those that are missing."""
+    apart, woven = plain_apart(shape.vectors), woven_apart(shape.vectors)
     for pair in range(ROWS // 2):
         x, y = first + min(2 * pair, count - 1), first + min(2 * pair + 1, count - 1)
         a, b, c, d = records[x], records[y], scales[x], scales[y]
-        if early <= pair < late:
-            ask_row(records, scales, first + AHEAD + 2 * pair, rows, lines)
-            ask_row(records, scales, first + AHEAD + 2 * pair + 1, rows, lines)
-        at, to = 2 * pair * APART - 64 * begin, base + pair * apart
-        for group in range(begin, end):
+        ask_row(records, scales, first + AHEAD + 2 * pair, rows, lines)
+        ask_row(records, scales, first + AHEAD + 2 * pair + 1, rows, lines)
+        at, to = 2 * pair * apart, base + pair * woven
+        for group in range(shape.groups):
             unpack_group(
-                data, a, b, c, d, shape.size, shape.rotated, group, room.plain, at + 64 * group, APART, room.woven,
+                data, a, b, c, d, shape.size, shape.rotated, group, room.plain, at + 64 * group, apart, room.woven,
                 to + 128 * group,
             )  # fmt: skip
 
@@ -141,18 +142,15 @@ def _multiply() -> None:
 
 
 @kernel
-def _score(plain: Any, query: Any, first: int, last: int, vectors: int, pairs: int, scores: Any) -> None:
-    """scores float32 [32, H] of vectors ``first`` to ``last``, which plain holds, to those of the vectors before."""
-    down = LANES * 2 * LANES * pairs
+def _score(plain: Any, query: Any, vectors: int, pairs: int, scores: Any) -> None:
+    """scores float32 [32, H] of the rows in ``plain``."""
+    apart, down = 2 * plain_apart(vectors), LANES * 2 * LANES * pairs
     for pair in range(pairs):
-        if first == 0:
-            _clear()
-        else:
-            _load(scores, 2 * LANES * pair, LANES, down, 8 * LANES * pairs)
-        for vector in range(first, last):
-            at, tile = (vector - first) * 32, (pair * vectors + vector) * 2 * TILE
-            amx.load(4, plain, at, 2 * APART)
-            amx.load(5, plain, at + LANES * APART, 2 * APART)
+        _clear()
+        for vector in range(vectors):
+            tile = (pair * vectors + vector) * 2 * TILE
+            amx.load(4, plain, 32 * vector, apart)
+            amx.load(5, plain, 32 * vector + LANES * apart // 2, apart)
             amx.load_passing(6, query, tile, 64)
             amx.load_passing(7, query, tile + TILE, 64)
             _multiply()
@@ -251,11 +249,9 @@ def attend_part(
     fresh, first, slot, waiting = True, 0, 0, 0
     for start in range(0, rows, ROWS):
         count = min(ROWS, rows - start)
-        for begin in range(0, shape.groups, CHUNK):
-            end = min(begin + CHUNK, shape.groups)
-            base = slot * LANES * woven_apart(vectors)
-            _unpack(data, records, scales, start, count, listed, begin, end, lines, shape, room, base)
-            _score(room.plain, room.query, 2 * begin, min(2 * end, vectors), vectors, pairs, room.scores)
+        base = slot * LANES * woven_apart(vectors)
+        _unpack(data, records, scales, start, count, listed, lines, shape, room, base)
+        _score(room.plain, room.query, vectors, pairs, room.scores)
         _highest(room.scores, count, wide, factor, room.tops)
         if _must_rise(room.tops, sums.levels, wide):
             if waiting:

@@ -22,7 +22,6 @@ from isotherm.kernels.cpu.compiled import inlined, kernel, parallel
 from isotherm.kernels.cpu.latent_attention import NO_CHOICE
 from isotherm.kernels.cpu.latent_products import (
     AHEAD,
-    APART,
     RING,
     ROWS,
     STEPS,
@@ -32,6 +31,7 @@ from isotherm.kernels.cpu.latent_products import (
     Sums,
     ask_row,
     attend_part,
+    plain_apart,
     woven_apart,
 )
 from isotherm.kernels.cpu.packed_rows import address_of
@@ -177,7 +177,7 @@ def _shape(heads: int, size: int, rotated: int) -> Shape:
 def _room(words: Any, floats: Any, shape: Shape) -> Room:
     """A thread's room, out of rows of ``_rooms``."""
     plain = shape.pairs * shape.vectors * 2 * TILE
-    woven = plain + ROWS * APART
+    woven = plain + ROWS * plain_apart(shape.vectors)
     shares = woven + RING * LANES * woven_apart(shape.vectors)
     turning = shares + shape.pairs * RING * 2 * TILE
     wide = 2 * LANES * shape.pairs
@@ -281,7 +281,7 @@ def _rooms(threads: int, heads: int, size: int) -> tuple[Any, Any, Any, Any]:
     """
     pairs, vectors, shares = -(-heads // 32), -(-size // 32), 2 * threads
     wide, tile = 32 * pairs, 2 * TILE
-    words = tile * (pairs * vectors + pairs * RING + 2) + ROWS * APART + RING * LANES * (64 * vectors + 32)
+    words = tile * (pairs * vectors + pairs * RING + 2) + (ROWS + 2 * RING * LANES) * (32 * vectors + 32)
     sums = PARTS * pairs * vectors * tile
     return (
         aligned(threads * words, np.uint16).reshape(threads, words),
