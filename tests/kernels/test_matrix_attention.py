@@ -11,7 +11,7 @@ from isotherm.kernels.cpu.amx import has_amx
 from isotherm.kernels.cpu.compiled import use_threads
 from isotherm.kernels.layouts import RowLayout, latent_layout
 from isotherm.kernels.reference import latent_attention
-from kernels.latent import CPU, Case, case
+from support.latent_cases import CPU, Case, case
 
 pytestmark = pytest.mark.skipif(not has_amx(), reason="this CPU has no matrix unit")
 

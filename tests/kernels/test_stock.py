@@ -8,7 +8,7 @@ import torch
 from isotherm.base.errors import SetupError
 from isotherm.kernels import dispatch
 from isotherm.kernels.layouts import RowLayout, index_layout, latent_layout
-from kernels.latent import CPU, case, filled
+from support.latent_cases import CPU, case, filled
 
 STOCK = dispatch.select_latent(CPU, 64, variants=dispatch.VARIANTS, index_rows=900)
 FAST, REF = dispatch.select_latent(CPU, 64), dispatch.LATENT_REFERENCE
