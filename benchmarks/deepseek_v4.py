@@ -25,6 +25,7 @@ from isotherm.base.backend import unwatched
 from isotherm.cache.latent_pool import LATENT_BLOCK
 from isotherm.engine import latent_parts
 from isotherm.engine.latent_runner import LatentRunner
+from isotherm.engine.machine import use_threads
 from isotherm.engine.options import EngineOptions
 from isotherm.engine.plan import Segment
 from isotherm.engine.sequence import Sequence
@@ -109,7 +110,7 @@ def best_threads(engine: Ours | Theirs, tokens: list[int]) -> int:
     """1 or 2, whichever makes this engine's steps shorter."""
     times = {}
     for threads in (1, 2):
-        torch.set_num_threads(threads)
+        use_threads(threads)
         engine.prefill(tokens)
         times[threads] = median(engine.step(7) for _ in range(STEPS))
     return min(times, key=times.__getitem__)
@@ -129,7 +130,7 @@ def main() -> int:
             fill: dict[str, list[float]] = {name: [] for name in engines}
             for pair in range(pairs):
                 for name, engine in engines.items():
-                    torch.set_num_threads(threads[name])
+                    use_threads(threads[name])
                     fill[name].append(context / engine.prefill(text[:context]))
                     found[name].append(1 / median(engine.step(7) for _ in range(STEPS)))
                 say(f"{context}, pair {pair + 1}: " + ", ".join(f"{n} {v[-1]:.1f} steps/s" for n, v in found.items()))
@@ -138,7 +139,7 @@ def main() -> int:
             if context == PREFILL:
                 sides = [Side(name, fill[name], "tokens/s", f"{threads[name]} threads") for name in engines]
                 rows.append(ratio_row(f"DeepSeek-V4 tiny: prefill of {PREFILL:,} tokens", *sides, 1.5, 45))
-    torch.set_num_threads(threads["Isotherm"])
+    use_threads(threads["Isotherm"])
     rows += [*_maximum(pairs, text[:512]), *_growth(pairs, random)]
     return write("deepseek_v4", rows, quick=args.quick, out=args.out)
 
