@@ -52,7 +52,7 @@ def main() -> int:
             found = [
                 measure_cases(cases, lambda _: None, seconds=0.3, threads=threads).measurements[0] for _ in range(pairs)
             ]
-            rows += compared(threads, precision, batch, found, 60 + len(rows))
+            rows += compared(threads, precision, batch, found, 80 + len(rows))
             say(f"{rows[-1].what}: {rows[-1].values[-1]:.2f}x")
     return write("kernels", rows, quick=args.quick, out=args.out)
 
