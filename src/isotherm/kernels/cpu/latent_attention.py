@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from isotherm.kernels.cpu.arrays import as_array
-from isotherm.kernels.cpu.compiled import kernel, parallel
+from isotherm.kernels.cpu.compiled import Function, kernel, parallel
 from isotherm.kernels.cpu.latent_rows import fetch_row
 from isotherm.kernels.cpu.tile import GROUP, TILE, heads_in_lanes, tile_products, tile_sums
 from isotherm.kernels.cpu.turn import rotate_pairs
@@ -117,9 +117,17 @@ def attend(
     query: Tensor, window: Rows, seen: Seen, rows: Rows, sink: Tensor, scale: float, cos: Tensor, sin: Tensor
 ) -> Tensor:
     """See ``reference.latent_attention.attend``; D a multiple of 16."""
+    return attend_by(_attend, query, window, seen, rows, sink, scale, cos, sin)
+
+
+def attend_by(
+    function: Function, query: Tensor, window: Rows, seen: Seen, rows: Rows, sink: Tensor, scale: float, cos: Tensor,
+    sin: Tensor,
+) -> Tensor:  # fmt: skip
+    """``attend`` by a compiled function with the parameters of ``_attend``."""
     out = torch.empty(query.shape)
     chosen = NO_CHOICE if seen.chosen is None else as_array(seen.chosen)
-    _attend(
+    function(
         as_array(query).reshape(-1), query.shape[0], query.shape[1], query.shape[2], as_array(window.data),
         as_array(seen.pages), as_array(seen.firsts), as_array(seen.recents), window.per_page, window.layout.rotated,
         as_array(rows.data), as_array(seen.tables), as_array(seen.of), rows.per_page, chosen, seen.chosen is not None,

@@ -20,7 +20,7 @@ from isotherm.kernels.cpu.bits import exp
 from isotherm.kernels.cpu.choose import PIECE, best, piece_scores
 from isotherm.kernels.cpu.compiled import kernel, parallel
 from isotherm.kernels.cpu.dense import products
-from isotherm.kernels.cpu.latent_attention import NO_CHOICE
+from isotherm.kernels.cpu.latent_attention import attend_by
 from isotherm.kernels.cpu.latent_rows import fetch_row
 from isotherm.kernels.cpu.tile import TILE
 from isotherm.kernels.cpu.turn import rotate_pairs
@@ -91,16 +91,7 @@ def attend(
     query: Tensor, window: Rows, seen: Seen, rows: Rows, sink: Tensor, scale: float, cos: Tensor, sin: Tensor
 ) -> Tensor:
     """See ``reference.latent_attention.attend``; D a multiple of 16."""
-    out = torch.empty(query.shape)
-    chosen = NO_CHOICE if seen.chosen is None else as_array(seen.chosen)
-    _attend(
-        as_array(query).reshape(-1), query.shape[0], query.shape[1], query.shape[2], as_array(window.data),
-        as_array(seen.pages), as_array(seen.firsts), as_array(seen.recents), window.per_page, window.layout.rotated,
-        as_array(rows.data), as_array(seen.tables), as_array(seen.of), rows.per_page, chosen, seen.chosen is not None,
-        as_array(seen.counts), rows.layout.rotated, as_array(sink), np.float32(scale), as_array(cos).reshape(-1),
-        as_array(sin).reshape(-1), cos.shape[1], as_array(out).reshape(-1), numba.get_num_threads(),
-    )  # fmt: skip
-    return out
+    return attend_by(_attend, query, window, seen, rows, sink, scale, cos, sin)
 
 
 @parallel
