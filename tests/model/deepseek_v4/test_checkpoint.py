@@ -131,3 +131,11 @@ def test_scales_that_do_not_fit_are_named(tmp_path: Path) -> None:
     path.write_bytes(text.replace(b'"layers.1.attn.wq_b.scale"', b'"layers.1.attn.wq_x.scale"'))
     with pytest.raises(SetupError, match=r"layers\.1\.attn\.wq_b\.weight is stored as F8_E4M3, but .* is missing"):
         open_checkpoint(str(tmp_path))
+
+
+def test_scales_of_no_weight_are_named(tmp_path: Path) -> None:
+    write_tiny(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes().replace(b'"layers.1.attn.attn_sink"', b'"layers.1.attn.abc.scale"'))
+    with pytest.raises(SetupError, match=r"attn_sink is missing\n  layers\.1\.attn\.abc\.scale is not known"):
+        open_checkpoint(str(tmp_path))

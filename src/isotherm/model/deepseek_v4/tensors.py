@@ -69,13 +69,22 @@ def by_release_names(found: Mapping[str, TensorSource], config: DeepseekV4Config
     kept = {name: tensor for name, tensor in renamed.items() if not name.startswith(DRAFT)}
     tensors: dict[str, TensorSource] = {}
     for name, tensor in kept.items():
-        if name.endswith((*NVFP4_SCALES, ".scale")):
+        if (weight := _scaled_by(name)) is not None:
+            if weight not in kept:
+                # Nobody reads it: the check of all tensors names what is not known.
+                tensors[name] = tensor
             continue
         if name.endswith(("ffn.experts.gate_up_proj", "ffn.experts.down_proj")):
             tensors.update(_split_experts(name, tensor, config))
         else:
             tensors[name] = _with_scales(name, tensor, kept)
     return tensors
+
+
+def _scaled_by(name: str) -> str | None:
+    """The weight that a tensor of scales belongs to; None for any other tensor."""
+    suffix = next((suffix for suffix in (*NVFP4_SCALES, ".scale") if name.endswith(suffix)), None)
+    return None if suffix is None else name.removesuffix(suffix) + ".weight"
 
 
 def draft_tensors(found: Mapping[str, TensorSource]) -> int:
