@@ -1,7 +1,8 @@
-"""Items as token ids: laid out by the server's own encoder, answer included, so that training and serving cannot differ.
+"""Items as token ids, by the server's own encoder, answer included: training and serving cannot differ.
 
-Without tools the answer is laid out as one that is left open, and its end token is put behind it. With tools the library
-does not allow that, but keeps earlier reasoning: the answer is laid out as an earlier one, and what follows is cut off.
+Without tools the answer is laid out as one that is left open, and its end token is put behind it. With tools the
+library does not allow that, but keeps earlier reasoning: the answer is laid out as an earlier one, and what follows it
+is cut off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tool calls: one or two calls whose arguments come from the request, the answer to a result, and no call where none fits."""
+"""Tool calls: one or two, with arguments from the request; the answer to a result; no call where no tool fits."""
 
 from __future__ import annotations
 

@@ -12,10 +12,26 @@ KINDS = ("copy", "reverse", "up", "down", "count", "times")
 TASKS = {
     "copy": (("Copy", "Repeat", "Write again", "Say back"), (" this list", " these items", " the list"), (": {l}",)),
     "reverse": (("Reverse", "Turn round", "Write backwards"), (" this list", " the list", " the items"), (": {l}",)),
-    "up": (("Sort", "Order", "Arrange"), (" these numbers", " the numbers"), (" upwards: {l}", ", smallest first: {l}")),
-    "down": (("Sort", "Order", "Arrange"), (" these numbers", " the numbers"), (" downwards: {l}", ", largest first: {l}")),
-    "count": (("How many items", "How many words"), (" are in this list", " does the list have", " are here"), ("? {l}",)),
-    "times": (("How often", "How many times"), (" does {w} stand", " is {w}", " do you see {w}"), (" in this list? {l}",)),
+    "up": (
+        ("Sort", "Order", "Arrange"),
+        (" these numbers", " the numbers"),
+        (" upwards: {l}", ", smallest first: {l}"),
+    ),
+    "down": (
+        ("Sort", "Order", "Arrange"),
+        (" these numbers", " the numbers"),
+        (" downwards: {l}", ", largest first: {l}"),
+    ),
+    "count": (
+        ("How many items", "How many words"),
+        (" are in this list", " does the list have", " are here"),
+        ("? {l}",),
+    ),
+    "times": (
+        ("How often", "How many times"),
+        (" does {w} stand", " is {w}", " do you see {w}"),
+        (" in this list? {l}",),
+    ),
 }
 NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

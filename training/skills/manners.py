@@ -59,7 +59,7 @@ def right(item: Item, answer: Answer) -> bool:
     if answer.calls or not any(lower[i : i + len(wanted)] == wanted for i in range(len(lower))):
         return False
     if kind == "capitals":
-        return answer.content.upper() == answer.content
+        return bool(answer.content.upper() == answer.content)
     if kind in ("ending", "beginning"):
-        return lower[-1 if kind == "ending" else 0] == word
+        return bool(lower[-1 if kind == "ending" else 0] == word)
     return True

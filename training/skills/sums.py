@@ -1,4 +1,4 @@
-"""Small sums. The effort decides how long they are worked out: at once, digit by digit, or with a check and another way."""
+"""Small sums: said at once, worked out digit by digit, or that with a check and another way, as the effort says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from training.skills.source import Source, split_of
 
 NAME = "sums"
 PLACES = ("Units", "Tens", "Hundreds")
-PLAIN = (("What is ", "Compute ", "Work out ", "How much is ", "Find "), ("{a} {o} {b}", "{a} {w} {b}"), ("?", ", please."))
+PLAIN = (
+    ("What is ", "Compute ", "Work out ", "How much is ", "Find "),
+    ("{a} {o} {b}", "{a} {w} {b}"),
+    ("?", ", please."),
+)
 STORIES = {
     "+": (
         ("{n} has {a} ", "{n} owns {a} ", "In the morning {n} had {a} "),
