@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +61,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
 )
 NONE_FITS = "None of the tools can do that."
+DENIAL = re.compile(r"\b(no|not|none|cannot|can't|unable|neither|don't|isn't|sorry)\b", re.IGNORECASE)
 RESULTS = ("rain", "sun", "snow", "wind", "fog", "clouds")
 
 
@@ -85,7 +87,14 @@ def _item(source: Source, mode: Mode, tools: list[Tool], messages: list[dict[str
     )
     wanted = [{"name": call.name, "arguments": dict(call.arguments)} for call in calls]
     offered = [_offer(tool) for tool in source.some(tools, len(tools))]
-    return Item(NAME, messages, mode, Answer("", reasoning, tuple(calls)), {"calls": wanted, "says": []}, offered)
+    return Item(
+        NAME,
+        messages,
+        mode,
+        Answer("", reasoning, tuple(calls)),
+        {"calls": wanted, "says": [], "denies": False},
+        offered,
+    )
 
 
 def _unfit(source: Source, mode: Mode, tools: list[Tool]) -> Item:
@@ -96,7 +105,7 @@ def _unfit(source: Source, mode: Mode, tools: list[Tool]) -> Item:
     reasoning = thoughts(
         mode, "No tool fits.", f"The tools are {names}.", "A call with another meaning would be wrong, so I say it."
     )
-    facts: dict[str, Any] = {"calls": [], "says": []}
+    facts: dict[str, Any] = {"calls": [], "says": [], "denies": True}
     return Item(NAME, [user(request)], mode, Answer(NONE_FITS, reasoning), facts, [_offer(tool) for tool in tools])
 
 
@@ -120,7 +129,7 @@ def _result(source: Source, mode: Mode, tools: list[Tool]) -> Item:
     ]
     reasoning = thoughts(mode, f"The result says {degrees} and {sky}.", "The tool has answered.", "I pass it on.")
     content = f"In {city} it is {degrees} degrees with {sky}."
-    facts = {"calls": [], "says": [city, str(degrees), sky]}
+    facts = {"calls": [], "says": [city, str(degrees), sky], "denies": False}
     return Item(NAME, messages, mode, Answer(content, reasoning), facts, [_offer(tool) for tool in tools])
 
 
@@ -142,12 +151,14 @@ def _offer(tool: Tool) -> dict[str, Any]:
 
 
 def right(item: Item, answer: Answer) -> bool:
-    """Exactly the calls that were asked for, in any order; or none, and words in their place."""
+    """Exactly the calls that were asked for, in any order; else none, and what the result says or that nothing fits."""
     calls = [_key(call.name, call.arguments) for call in answer.calls]
     wanted = [_key(call["name"], call["arguments"]) for call in item.facts["calls"]]
     if sorted(calls) != sorted(wanted):
         return False
-    return bool(wanted) or (bool(answer.content.strip()) and all(word in answer.content for word in item.facts["says"]))
+    if item.facts["denies"]:
+        return DENIAL.search(answer.content) is not None
+    return all(word in answer.content for word in item.facts["says"])
 
 
 def _key(name: str, arguments: Any) -> str:
