@@ -68,20 +68,19 @@ def hidden_states(model: Any, ids: Tensor, how: Pass) -> Tensor:
 
 def hyper(streams: Tensor, module: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Streams [N, M, hidden] to what is added back [N, M], the mixing matrix [N, M, M] and the input [N, hidden]."""
-    count = module.hc_mult
-    flat = streams.flatten(1)
-    scale = torch.rsqrt(flat.square().mean(-1, keepdim=True) + module.input_norm.eps)
+    mixes = F.linear(streams.flatten(1), module.fn)
     return hyper_weights(
-        F.linear(flat, module.fn) * scale, streams, module.base, module.scale, count, module.hc_sinkhorn_iters,
-        module.hc_eps,
-    )  # fmt: skip
+        mixes, streams, module.base, module.scale, module.hc_sinkhorn_iters, module.hc_eps, module.input_norm.eps
+    )
 
 
 @fused
 def hyper_weights(
-    mixes: Tensor, streams: Tensor, base: Tensor, scale: Tensor, count: int, iterations: int, eps: float
+    mixes: Tensor, streams: Tensor, base: Tensor, scale: Tensor, iterations: int, eps: float, norm_eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What ``hyper`` does behind its matrix."""
+    """What ``hyper`` does behind its matrix. Streams are normed as one vector, which may as well be done behind it."""
+    count = streams.shape[1]
+    mixes = mixes * torch.rsqrt(streams.square().mean((1, 2)) + norm_eps)[:, None]
     before, post, mix = torch.split(mixes, [count, count, count * count], -1)
     before_base, post_base, mix_base = torch.split(base, [count, count, count * count])
     before = torch.sigmoid(before * scale[0] + before_base) + eps
@@ -105,16 +104,18 @@ def merge(post: Tensor, mix: Tensor, out: Tensor, streams: Tensor) -> Tensor:
 def attention(x: Tensor, module: Any, angles: dict[str, Angles], how: Pass) -> Tensor:
     """[B, S, hidden] to [B, S, hidden]."""
     batch, length, _ = x.shape
-    here = angles[module.rope_layer_type]
+    here = angles[module.rope_layer_type].at(torch.arange(length), batch)
     q_small = rms_norm(linear(x, module.q_a_proj), module.q_a_norm).to(how.dtype)
-    q = linear(q_small, module.q_b_proj).view(batch, length, module.num_heads, module.head_dim)
+    q = linear(q_small, module.q_b_proj).view(-1, module.num_heads, module.head_dim)
     q = rotate(unscaled_norm(q, module.q_b_norm.eps), here.cos[:, None], here.sin[:, None]).to(how.dtype)
-    kv = rotate(rms_norm(linear(x, module.kv_proj), module.kv_norm), here.cos, here.sin).to(how.dtype)
+    q = q.view(batch, length, module.num_heads, module.head_dim)
+    kv = rms_norm(linear(x, module.kv_proj), module.kv_norm).flatten(0, 1)
+    kv = rotate(kv, *here).to(how.dtype).view(batch, length, -1)
     rows, visible = None, None
     if module.compressor is not None:
         rows, visible = _rows(x, q_small, q, kv, module, angles["compress"], how)
     out = attend(q, kv, rows, visible, module.sinks, module.sliding_window, module.scaling)
-    out = rotate(out.float(), here.cos[:, None], -here.sin[:, None]).to(how.dtype)
+    out = rotate(out.float().flatten(0, 1), here.cos[:, None], -here.sin[:, None]).to(how.dtype)
     groups = module.config.o_groups
     weight = module.o_a_proj.weight.to(how.dtype).view(groups, -1, module.o_a_proj.in_features)
     small = torch.bmm(out.view(batch * length, groups, -1).transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)

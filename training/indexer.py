@@ -21,9 +21,12 @@ PIECE = 256
 
 
 def scores(x: Tensor, q_small: Tensor, keys: Tensor, indexer: Any, angles: Angles) -> Tensor:
-    """Of positions with inputs ``x`` [B, Q, hidden] and ``q_small`` [B, Q, rank] over ``keys`` [B, T, d]: [B, Q, T]."""
+    """Of positions with inputs ``x`` [B, Q, hidden] and ``q_small`` [B, Q, rank] over ``keys`` [B, T, d]: [B, Q, T].
+
+    ``angles`` are those of the B * Q positions.
+    """
     batch, count, _ = x.shape
-    q = linear(q_small, indexer.q_b_proj).view(batch, count, indexer.num_heads, indexer.head_dim)
+    q = linear(q_small, indexer.q_b_proj).view(-1, indexer.num_heads, indexer.head_dim)
     q = rotate(q.float(), angles.cos[:, None], angles.sin[:, None]).to(x.dtype)
     products = torch.bmm(q.view(batch, -1, indexer.head_dim), keys.transpose(1, 2))
     products = products.view(batch, count, indexer.num_heads, -1).relu() * indexer.scorer.softmax_scale
@@ -36,8 +39,8 @@ def choose(x: Tensor, q_small: Tensor, indexer: Any, angles: Angles, visible: Te
     keys = compressed_rows(x, indexer, angles)
     chosen = torch.zeros(x.shape[0], x.shape[1], keys.shape[1], dtype=torch.bool)
     for start in range(0, x.shape[1], PIECE):
-        piece = slice(start, start + PIECE)
-        at = Angles(angles.cos[piece], angles.sin[piece])
+        piece = slice(start, min(start + PIECE, x.shape[1]))
+        at = angles.at(torch.arange(piece.start, piece.stop), x.shape[0])
         found = scores(x[:, piece], q_small[:, piece], keys, indexer, at)
         found = found.masked_fill(~visible[:, piece], float("-inf"))
         chosen[:, piece].scatter_(2, found.topk(topk, -1).indices, True)
@@ -55,7 +58,7 @@ def lesson(
         target = _shares(q[:, taught], kv, rows, visible, taught, module)
         inputs, small = x.detach(), q_small[:, taught].detach()
     keys = compressed_rows(inputs, indexer, angles)
-    found = scores(inputs[:, taught], small, keys, indexer, Angles(angles.cos[taught], angles.sin[taught]))
+    found = scores(inputs[:, taught], small, keys, indexer, angles.at(taught, x.shape[0]))
     logs = found.masked_fill(~visible, -1e9).log_softmax(-1)
     known = target.clamp(min=1e-9).log()
     return ((target * (known - logs)).sum(-1)).mean()

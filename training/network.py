@@ -57,7 +57,7 @@ KEPT = 0.25
 def build(vocab_size: int, seed: int, changes: dict[str, Any] | None = None) -> Any:
     """A DeepseekV4ForCausalLM in float32 that begins like a plain residual network."""
     torch.manual_seed(seed)
-    model = DeepseekV4ForCausalLM(DeepseekV4Config(**NANO, **(changes or {}), vocab_size=vocab_size))
+    model = DeepseekV4ForCausalLM(DeepseekV4Config(**(NANO | (changes or {})), vocab_size=vocab_size))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             _begin(name, parameter, model.config)

@@ -23,8 +23,8 @@ def compressed_rows(x: Tensor, module: Any, angles: Angles) -> Tensor:
     kv = linear(used, module.kv_proj).view(batch, count, ratio, -1)
     gate = linear(used, module.gate_proj).view(batch, count, ratio, -1)
     rows = rms_norm(pooled(kv, gate, module.position_bias, width), module.kv_norm)
-    starts = torch.arange(count) * ratio
-    return rotate(rows, angles.cos[starts], angles.sin[starts]).to(x.dtype)
+    turned = rotate(rows.flatten(0, 1), *angles.at(torch.arange(count) * ratio, batch))
+    return turned.view(rows.shape).to(x.dtype)
 
 
 @fused

@@ -1,4 +1,7 @@
-"""The small operations that every part of the forward pass uses."""
+"""The small operations that every part of the forward pass uses.
+
+What is compiled gets tokens of all sequences in one dimension: their number is the same for every length of sequence.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,10 @@ class Angles(NamedTuple):
     cos: Tensor
     sin: Tensor
 
+    def at(self, positions: Tensor, batch: int) -> Angles:
+        """Those of some positions, once for each of ``batch`` sequences: [B * positions, rotated / 2]."""
+        return Angles(self.cos[positions].repeat(batch, 1), self.sin[positions].repeat(batch, 1))
+
 
 def linear(x: Tensor, module: Any) -> Tensor:
     """In the type of ``x``; the weight, kept in float32, is rounded to it."""
@@ -25,7 +32,7 @@ def linear(x: Tensor, module: Any) -> Tensor:
 
 def rms_norm(x: Tensor, module: Any) -> Tensor:
     """In float32."""
-    return _scaled_norm(x, module.weight, module.variance_epsilon)
+    return _scaled_norm(x.reshape(-1, x.shape[-1]), module.weight, module.variance_epsilon).view(x.shape)
 
 
 @fused
@@ -42,7 +49,7 @@ def unscaled_norm(x: Tensor, eps: float) -> Tensor:
 
 @fused
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the last numbers of ``x`` in neighbouring pairs, as many as there are angles."""
+    """Turn the last numbers of ``x`` [n, ..., D] in neighbouring pairs, as many as there are angles [n, ..., pairs]."""
     width = 2 * cos.shape[-1]
     plain, turned = x[..., :-width], x[..., -width:]
     even, odd = turned[..., 0::2], turned[..., 1::2]

@@ -91,7 +91,7 @@ def test_the_lesson_can_be_learned():
         how = plain(None, torch.arange(3, 256, 8))
         hidden_states(made, tokens, how)
         loss = torch.stack(how.losses).mean()
-        losses.append(float(loss))
+        losses.append(loss.item())
         adam.zero_grad()
         loss.backward()
         adam.step()
