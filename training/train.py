@@ -51,7 +51,7 @@ BALANCE = 1e-3
 TOLD, EXAMINED, SOLVED = 20, 250, 1000
 """Steps between lines, between looks at held-out items, between decoded answers."""
 
-SMOKE_STEPS, SMOKE_TOKENS = 30, 512
+SMOKE_STEPS, SMOKE_TOKENS = 24, 256
 
 
 @dataclass(slots=True)
