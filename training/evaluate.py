@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from training.answers import read
 from training.batches import PAD, TOKENS, bucket, pad
 from training.forward import Pass, hidden_states
+from training.fused import not_compiled
 from training.layout import Layout
 from training.skills.item import Item
 from training.skills.registry import right
@@ -26,6 +27,7 @@ LONGEST_ANSWER = 320
 Scores = dict[str, dict[str, float]]
 
 
+@not_compiled()
 @torch.no_grad()
 def exact(model: Any, layout: Layout, items: Sequence[Item], dtype: torch.dtype, topk: int | None) -> Scores:
     """``exact`` and ``loss`` (mean of the items' means) of each skill."""

@@ -5,7 +5,8 @@ Compiling takes minutes for all sizes of batches together, so short runs and tes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
@@ -26,6 +27,16 @@ def compile_from_now_on() -> None:
     """Needs a C++ compiler."""
     torch._dynamo.config.recompile_limit = SIZES
     _Switch.on = True
+
+
+@contextmanager
+def not_compiled() -> Iterator[None]:
+    """For sizes that come once: compiling them takes longer than computing them."""
+    before, _Switch.on = _Switch.on, False
+    try:
+        yield
+    finally:
+        _Switch.on = before
 
 
 def fused(function: Callable[P, R]) -> Callable[P, R]:
