@@ -1,0 +1,1 @@
+"""What Nano learns: one skill a file, each making items and judging answers. Pure Python, no network, no torch."""

@@ -1,0 +1,65 @@
+"""Instructions of the system message: capitals, a last word, a first word, one of two languages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from training.skills.item import Answer, Item, Mode, system, thoughts, user
+from training.skills.source import Source
+
+NAME = "manners"
+KINDS = ("capitals", "ending", "beginning", "german", "english")
+RULES = {
+    "capitals": (("Always answer ", "Write ", "Reply "), ("in capitals", "in capital letters only"), (".", "!")),
+    "ending": (("End ", "Finish ", "Close "), ("every answer", "each reply"), (" with the word {w}.", " with {w}.")),
+    "beginning": (("Begin ", "Start ", "Open "), ("every answer", "each reply"), (" with the word {w}.", " with {w}.")),
+    "german": (("Always answer ", "Write ", "Reply "), ("in German", "in the German language"), (".", "!")),
+    "english": (("Always answer ", "Write ", "Reply "), ("in English", "in the English language"), (".", "!")),
+}
+PHRASES = {
+    "hello": ("Hello {n}", "Hallo {n}"),
+    "good morning": ("Good morning {n}", "Guten Morgen {n}"),
+    "good night": ("Good night {n}", "Gute Nacht {n}"),
+    "thank you": ("Thank you {n}", "Danke {n}"),
+    "welcome": ("Welcome {n}", "Willkommen {n}"),
+    "goodbye": ("Goodbye {n}", "Auf Wiedersehen {n}"),
+    "good luck": ("Good luck {n}", "Viel Glück {n}"),
+}
+REQUESTS = (("Say ", "Please say ", "Write "), ("{p} to {n}",), (".", "!", ", please."))
+
+
+def make(source: Source, mode: Mode, size: float) -> Item:
+    """``size`` changes nothing: they are all short."""
+    del size
+    kind, name, word = source.pick(KINDS), source.name(), source.word()
+    asked = source.pick(list(PHRASES))
+    english, german = (text.format(n=name) for text in PHRASES[asked])
+    rule = source.template(*RULES[kind]).format(w=word)
+    request = source.template(*REQUESTS).format(p=asked, n=name)
+    plain = german if kind == "german" else english
+    content = {
+        "capitals": f"{english.upper()}.",
+        "ending": f"{english}, {word}.",
+        "beginning": f"{word.capitalize()}, {english}.",
+    }.get(kind, f"{plain}.")
+    reasoning = thoughts(
+        mode, f"The rule: {rule}", f"The request is {asked} to {name}.", f"With the rule it is: {content}"
+    )
+    facts: dict[str, Any] = {"kind": kind, "word": word, "phrase": plain}
+    return Item(NAME, [system(rule), user(request)], mode, Answer(content, reasoning), facts)
+
+
+def right(item: Item, answer: Answer) -> bool:
+    """What was asked for is said, in the way that the rule wants."""
+    kind, word, phrase = (item.facts[key] for key in ("kind", "word", "phrase"))
+    said = re.findall(r"\w+", answer.content)
+    lower = [text.lower() for text in said]
+    wanted = phrase.lower().split()
+    if answer.calls or not any(lower[i : i + len(wanted)] == wanted for i in range(len(lower))):
+        return False
+    if kind == "capitals":
+        return bool(answer.content.upper() == answer.content)
+    if kind in ("ending", "beginning"):
+        return bool(lower[-1 if kind == "ending" else 0] == word)
+    return True
