@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -152,7 +153,10 @@ def test_ctrl_c_stops_the_answer_and_not_the_program():
         assert script.hung_up.wait(10)
         terminal.say("go on")
         terminal.expect("Hello you")
-        terminal.say("\x03", "")
+        terminal.expect("> ")
+        # Python hears a signal between showing the prompt and waiting for keys only at the next key.
+        time.sleep(0.5)
+        terminal.send("\x03")
         terminal.expect("Ctrl-D leaves")
         terminal.say("\x04", "")
         assert terminal.wait() == 0
