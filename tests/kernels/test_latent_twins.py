@@ -14,6 +14,7 @@ from isotherm.kernels.cpu import dense, many_experts
 from isotherm.kernels.cpu.amx import has_amx
 from isotherm.kernels.cpu.arrays import as_array
 from isotherm.kernels.cpu.choose import best
+from isotherm.kernels.cpu.latent_rows import fetch_row
 from isotherm.kernels.layouts import Rows, index_layout, latent_layout
 from isotherm.kernels.reference.latent_attention import Seen
 
@@ -245,3 +246,8 @@ def test_experts_pass_on_what_is_no_number() -> None:
     mixed = CPU.mix(x, torch.arange(40).view(20, 2) % 2, torch.rand(20, 2), *layers, 10.0)
     assert mixed[3].isnan().all()
     assert not mixed[torch.arange(20) != 3].isnan().any()
+
+
+def test_what_is_for_compiled_code_says_so() -> None:
+    with pytest.raises(TypeError, match="fetch_row exists in compiled code alone"):
+        fetch_row(np.empty((1, 1, 16), np.float32), 0, 0, 16, 0, np.empty(16, np.float32), 0)

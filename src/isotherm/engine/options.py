@@ -15,12 +15,9 @@ class EngineOptions:
     """Settings of the engine; None means: decided by the model or the machine.
 
     ``dtype`` is auto, float32 or bfloat16, ``kv_dtype`` those or fp8_e4m3, ``kernels`` auto or one of the stock ones of
-    ``engine.latent_parts``. ``max_queue`` counts sequences that wait
-    beside the ``max_num_seqs`` that run. ``kv_memory`` is bytes. ``debug_integrity`` checks the block pool whenever the
-    ``dtype`` is auto, float32 or bfloat16, ``kv_dtype`` those or fp8_e4m3. ``effort_texts`` is auto or a table of
-    ``base.effort``. ``max_queue`` counts sequences that wait beside the ``max_num_seqs`` that run. ``kv_memory`` is
-    bytes, ``kv_snapshots`` a count, for models that need some. ``debug_integrity`` checks the block pool whenever the
-    engine falls idle.
+    ``engine.latent_parts``, ``effort_texts`` auto or a table of ``base.effort``. ``max_queue`` counts those that wait
+    beside the ``max_num_seqs`` that run. ``kv_memory`` is bytes, ``kv_snapshots`` a count, for models that need some.
+    ``debug_integrity`` checks the block pool whenever the engine falls idle.
     """
 
     model: str

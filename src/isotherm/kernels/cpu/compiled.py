@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any, cast
 
 import numba
 from numba.extending import intrinsic as _intrinsic
+from numba.extending import overload as _overload
 
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 """Sums may be re-ordered (fixed at compile time, so results repeat); infinities and NaN keep their meaning."""
@@ -51,6 +53,23 @@ def inlined(function: Function) -> Function:
 def parallel(function: Function) -> Function:
     """Compile a function whose ``prange`` loops are shared among the threads."""
     return cast(Function, numba.njit(parallel=True, fastmath=FASTMATH, error_model="numpy", cache=True)(function))
+
+
+def by_types(*, inline: bool = False) -> Callable[[Function], Function]:
+    """Declares a function of compiled code: what it decorates is given the types of the arguments, and gives the body.
+
+    Both have the function's parameters; ``inline`` makes it no call where it is used. Python cannot call it.
+    """
+
+    def declare(choose: Function) -> Function:
+        @wraps(choose)
+        def declared(*_: Any) -> Any:
+            raise TypeError(f"{choose.__name__} exists in compiled code alone")
+
+        _overload(declared, jit_options={"forceinline": inline})(choose)
+        return declared
+
+    return declare
 
 
 def use_threads(wanted: int) -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba.extending
 import numpy as np
 from numba import types
 
 from isotherm.base.latent_rows import GROUP
 from isotherm.kernels.cpu.bits import as_bits, as_float, narrow
-from isotherm.kernels.cpu.compiled import kernel
+from isotherm.kernels.cpu.compiled import by_types, kernel
 from isotherm.kernels.cpu.vector import LANES, load, store
 
-overload: Any = numba.extending.overload
 FP8_MAX = 448.0
 
 
@@ -58,16 +56,6 @@ def packed_place(data: Any, row: int, width: int, rotated: int) -> tuple[int, in
     record, scales = plain + 2 * rotated, (plain // GROUP + 7) // 8 * 8
     rows = data.shape[1] // (record + scales)
     return row * record, rows * record + row * scales
-
-
-def fetch_row(data: Any, page: int, row: int, width: int, rotated: int, out: Any, at: int) -> None:
-    """Read a row into float32 out[at : at + width]; what compiles is chosen below."""
-    raise NotImplementedError
-
-
-def keep_row(data: Any, page: int, row: int, width: int, rotated: int, values: Any, at: int) -> None:
-    """Write a row from float32 values[at : at + width]; what compiles is chosen below."""
-    raise NotImplementedError
 
 
 @kernel
@@ -139,8 +127,9 @@ def _copy(source: Any, first: int, target: Any, to: int, width: int) -> None:
         store(target, to + i, load(source, first + i))
 
 
-@overload(fetch_row)
-def _fetch(data: Any, page: Any, row: Any, width: Any, rotated: Any, out: Any, at: Any) -> Any:
+@by_types()
+def fetch_row(data: Any, page: Any, row: Any, width: Any, rotated: Any, out: Any, at: Any) -> Any:
+    """Read a row into float32 out[at : at + width]."""
     if data.dtype == types.uint8:
 
         def fetch(data: Any, page: Any, row: Any, width: Any, rotated: Any, out: Any, at: Any) -> None:
@@ -156,8 +145,9 @@ def _fetch(data: Any, page: Any, row: Any, width: Any, rotated: Any, out: Any, a
     return fetch
 
 
-@overload(keep_row)
-def _keep(data: Any, page: Any, row: Any, width: Any, rotated: Any, values: Any, at: Any) -> Any:
+@by_types()
+def keep_row(data: Any, page: Any, row: Any, width: Any, rotated: Any, values: Any, at: Any) -> Any:
+    """Write a row from float32 values[at : at + width]."""
     if data.dtype == types.uint8:
 
         def keep(data: Any, page: Any, row: Any, width: Any, rotated: Any, values: Any, at: Any) -> None:

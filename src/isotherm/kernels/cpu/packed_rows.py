@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba.extending
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
 from isotherm.base.latent_rows import GROUP
-from isotherm.kernels.cpu.compiled import inlined, intrinsic
+from isotherm.kernels.cpu.compiled import by_types, inlined, intrinsic
 from isotherm.kernels.cpu.latent_rows import packed_place
 from isotherm.kernels.cpu.vector import LANES, element, prefetch
-
-overload: Any = numba.extending.overload
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 WORDS = ir.VectorType(_I16, 2 * LANES)
@@ -170,24 +167,9 @@ def _unpack_words(x: int, y: int, left: int, plain: Any, at: int, apart: int, wo
         _unpack_half(x + 4 * LANES, y + 4 * LANES, plain, at + 2 * LANES, apart, woven, to + 4 * LANES)
 
 
-def address_of(data: Any, base: int, page: int, row: Any, width: int, rotated: int) -> tuple[int, int]:
-    """Addresses of a row's record and of its scales; ``base`` is that of data. What compiles is chosen below."""
-    raise NotImplementedError
-
-
-def unpack_group(
-    data: Any, x: int, y: int, x_scale: int, y_scale: int, width: int, rotated: int, group: int, plain: Any, at: int,
-    apart: int, woven: Any, to: int,
-) -> None:  # fmt: skip
-    """Numbers 64 ``group`` and up of two rows, by the addresses of their records and scales, as two vectors each.
-
-    They go to plain[at :] and plain[at + apart :], and to woven[to :]; those start on a cache line.
-    """
-    raise NotImplementedError
-
-
-@overload(address_of, jit_options={"forceinline": True})
-def _address(data: Any, base: Any, page: Any, row: Any, width: Any, rotated: Any) -> Any:
+@by_types(inline=True)
+def address_of(data: Any, base: Any, page: Any, row: Any, width: Any, rotated: Any) -> Any:
+    """Addresses of a row's record and of its scales; ``base`` is that of data."""
     if data.dtype == types.uint8:
 
         def packed(data: Any, base: Any, page: Any, row: Any, width: Any, rotated: Any) -> tuple[int, int]:
@@ -204,11 +186,15 @@ def _address(data: Any, base: Any, page: Any, row: Any, width: Any, rotated: Any
     return words
 
 
-@overload(unpack_group, jit_options={"forceinline": True})
-def _group(
+@by_types(inline=True)
+def unpack_group(
     data: Any, x: Any, y: Any, x_scale: Any, y_scale: Any, width: Any, rotated: Any, group: Any, plain: Any, at: Any,
     apart: Any, woven: Any, to: Any,
 ) -> Any:  # fmt: skip
+    """Numbers 64 ``group`` and up of two rows, by the addresses of their records and scales, as two vectors each.
+
+    They go to plain[at :] and plain[at + apart :], and to woven[to :]; those start on a cache line.
+    """
     if data.dtype == types.uint8:
 
         def packed(
