@@ -13,6 +13,7 @@ import torch
 
 from support.server_process import ServerProcess
 from support.terminal import Terminal
+from support.transformers_logits import transformers_logits
 
 ISOTHERM = [sys.executable, "-m", "isotherm"]
 PROMPT = [5 + index * 37 % 480 for index in range(300)]
@@ -142,11 +143,7 @@ def test_what_another_model_has_not_is_refused(flag):
 
 
 def test_scores_of_a_prompt_are_those_of_transformers(folder):
-    from transformers import DeepseekV4ForCausalLM
-
-    model = DeepseekV4ForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
-    with torch.inference_mode():
-        expected = model(torch.tensor([PROMPT])).logits[0].log_softmax(-1)
+    expected = transformers_logits(folder, torch.tensor(PROMPT)).log_softmax(-1)
     ask = {"prompt": PROMPT, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
     with (
         serve(folder, "float32", "--dtype", "float32") as server,

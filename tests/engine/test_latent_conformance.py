@@ -14,6 +14,7 @@ import torch
 
 from isotherm.model.deepseek_v4.tiny import write_tiny
 from support.latent import Network, load, some_tokens
+from support.transformers_logits import transformers_logits
 
 TOLERANCE = 5e-5
 TOKENS = some_tokens(620, seed=3)
@@ -35,13 +36,7 @@ def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def expected(network: tuple[Path, Network]) -> torch.Tensor:
-    from transformers import DeepseekV4ForCausalLM
-
-    reference = DeepseekV4ForCausalLM.from_pretrained(
-        network[0], dtype=torch.float32, attn_implementation="eager"
-    ).eval()
-    with torch.inference_mode():
-        return reference(torch.tensor([TOKENS])).logits[0]
+    return transformers_logits(network[0], torch.tensor(TOKENS))
 
 
 def difference(

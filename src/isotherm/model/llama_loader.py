@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm.base.backend import Loaded, unwatched
 from isotherm.kernels import dispatch
 from isotherm.kernels.cpu.stack_weights import BiasedWeight, StackWeights
 from isotherm.kernels.cpu.tiled_weight import pack_pairs
@@ -20,9 +21,6 @@ from isotherm.model.llama import Layer, Llama, Weights
 from isotherm.model.stack import Stack
 from isotherm.model.tensors import TensorSource
 
-Progress = Callable[[int, int], None]
-"""Called with layers done and layers in all."""
-
 
 def load_llama(
     config: LlamaConfig,
@@ -34,7 +32,7 @@ def load_llama(
     deterministic: bool = False,
     max_decode_rows: int = 0,
     device: torch.device | None = None,
-    progress: Progress | None = None,
+    progress: Loaded = unwatched,
 ) -> Llama:
     """Build the network from tensors in Hugging Face's naming.
 
@@ -60,8 +58,7 @@ def load_llama(
         if chosen.dense:
             qkv, output, gate_up, down = (loader.dense(each) for each in names)
             layers.append(Layer(pair[0], qkv, output, pair[1], gate_up, down))
-        if progress:
-            progress(index + 1, config.num_layers)
+        progress(index + 1, config.num_layers)
     stack = None
     if chosen.stacked:
         joined = StackWeights.join(tiles, norms, config.num_heads, config.rms_norm_eps)

@@ -16,6 +16,7 @@ from isotherm.model.deepseek_v4.tiny import write_tiny
 from isotherm.model.deepseek_v4.weights import load_weights
 from isotherm.model.huggingface import read_weights
 from support.latent_memory import PlainMemory
+from support.transformers_logits import transformers_logits
 
 TOLERANCE = 5e-5
 LENGTH = 620
@@ -57,13 +58,7 @@ def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def expected(network: tuple[Path, DeepseekV4]) -> torch.Tensor:
-    from transformers import DeepseekV4ForCausalLM
-
-    reference = DeepseekV4ForCausalLM.from_pretrained(
-        network[0], dtype=torch.float32, attn_implementation="eager"
-    ).eval()
-    with torch.inference_mode():
-        return reference.eval()(TOKENS[None]).logits[0]
+    return transformers_logits(network[0], TOKENS)
 
 
 def test_logits_are_those_of_transformers(network: tuple[Path, DeepseekV4], expected: torch.Tensor) -> None:

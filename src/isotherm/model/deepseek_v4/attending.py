@@ -18,21 +18,19 @@ from isotherm.model.deepseek_v4.rope import Rope, Turn
 from isotherm.model.deepseek_v4.weights import AttentionWeights, Compressor, Indexer
 
 
-@dataclass(frozen=True, slots=True)
 class Step:
     """What all layers of a forward share: spans first, then rows that decode."""
 
-    spans: Sequence[Span]
-    decode: DecodeRows | None
-    turns: Turns
-    decode_sights: dict[int | None, Sight]
+    def __init__(self, spans: Sequence[Span], decode: DecodeRows | None, turns: Turns) -> None:
+        self.spans, self.decode, self.turns = spans, decode, turns
+        self._decode_sights: dict[int | None, Sight] = {}
 
     def decode_sight(self, window: int, ratio: int | None) -> Sight:
         """Of decode rows in a layer of this ratio."""
         assert self.decode is not None, "asked for rows that decode"
-        if ratio not in self.decode_sights:
-            self.decode_sights[ratio] = of_decode_rows(self.decode, window, ratio)
-        return self.decode_sights[ratio]
+        if ratio not in self._decode_sights:
+            self._decode_sights[ratio] = of_decode_rows(self.decode, window, ratio)
+        return self._decode_sights[ratio]
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class DeepseekV4:
     def forward(self, batch: Forward, memory: Memory) -> Tensor:
         """Logits float32 [R, V] of the rows that the batch asks for; ``memory`` is read and written."""
         weights, h, eps = self.weights, self.config.hyper, self.config.rms_norm_eps
-        step = Step(batch.spans, batch.decode, Turns(self._rope, batch.positions, batch.decode), {})
+        step = Step(batch.spans, batch.decode, Turns(self._rope, batch.positions, batch.decode))
         streams = F.embedding(batch.token_ids, weights.embedding).float()[:, None].repeat(1, h.streams, 1)
         for index, layer in enumerate(weights.layers):
             x, *mixed = self._read(streams, layer.attention_hyper, layer.attention_norm)

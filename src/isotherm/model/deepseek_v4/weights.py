@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from isotherm.base.backend import Loaded, unwatched
 from isotherm.base.errors import SetupError
 from isotherm.kernels.cpu.amx import has_amx
 from isotherm.kernels.cpu.tiled_weight import fits, pack_pairs
@@ -20,9 +21,6 @@ from isotherm.model.tensors import TensorSource
 
 FEW_PAIRS = 3
 """Rows from which the matrix unit multiplies tiles of bfloat16 (see ``model.forms``)."""
-
-Progress = Callable[[int, int], None]
-"""Called with layers done and layers in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def load_weights(
     tensors: Mapping[str, TensorSource],
     dtype: torch.dtype,
     device: torch.device,
-    progress: Progress | None = None,
+    progress: Loaded = unwatched,
     *,
     row_by_row: bool = False,
 ) -> NetworkWeights:
@@ -123,8 +121,7 @@ def load_weights(
     layers = []
     for index in range(config.num_layers):
         layers.append(loader.layer(index))
-        if progress:
-            progress(index + 1, config.num_layers)
+        progress(index + 1, config.num_layers)
     return NetworkWeights(
         embedding=loader.values("embed.weight").to(dtype),
         layers=layers,
