@@ -19,10 +19,14 @@ from isotherm.model.deepseek_v4.weights import AttentionWeights, Compressor, Ind
 
 
 class Step:
-    """What all layers of a forward share: spans first, then rows that decode."""
+    """What all layers of a forward share: spans first, then rows that decode. ``longest`` is the longest context."""
 
     def __init__(self, spans: Sequence[Span], decode: DecodeRows | None, turns: Turns) -> None:
         self.spans, self.decode, self.turns = spans, decode, turns
+        ends = [span.end for span in spans]
+        if decode is not None:
+            ends.append(int(decode.positions.max()) + 1)
+        self.longest = max(ends)
         self._decode_sights: dict[int | None, Sight] = {}
 
     def decode_sight(self, window: int, ratio: int | None) -> Sight:
@@ -66,7 +70,9 @@ class LatentAttention:
         index = None
         if w.indexer is not None:
             self._compress(w.indexer.compressor, layer, INDEX, x, step, memory)
-            index = self._index_queries(w.indexer, x, low, turn)
+            if step.longest // w.indexer.compressor.how.ratio > a.index_topk:
+                # Shorter contexts have nothing to choose from.
+                index = self._index_queries(w.indexer, x, low, turn)
         looking = Looking(queries, index, turn)
         parts = [
             self._attend_span(layer, w, span, looking.part(span.first, span.last), rows[span.first : span.last], memory)
