@@ -18,6 +18,8 @@ def without_kv_scales(
     scales = [name for name in found if _NAME.search(name)]
     if not scales:
         return dict(found), ()
-    rest = {name: tensor for name, tensor in found.items() if name not in set(scales)}
+    rest = dict(found)
+    for name in scales:
+        del rest[name]
     many = f"{len(scales)} scales for a quantised KV cache ({scales[0]}{' and so on' if scales[1:] else ''})"
     return rest, (f"{many} are not used: {instead}",)
