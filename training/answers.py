@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from training.skills.item import Answer, Call, Mode
+from isotherm.bench.skills.item import Answer, Call, Mode
 
 END = "<｜end▁of▁sentence｜>"
 CLOSE = "</think>"

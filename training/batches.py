@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from isotherm.bench.skills.source import Source
 from training.corpus import draw
 from training.layout import Layout, Sample
-from training.skills.source import Source
 
 TOKENS = 4096
 """Of a batch, padding included: always the same, so that compiled code is."""
@@ -58,5 +58,6 @@ def pad(samples: list[Sample], length: int) -> Batch:
     answers = torch.zeros(len(samples), length, dtype=torch.bool)
     for row, sample in enumerate(samples):
         ids[row, : len(sample.ids)] = torch.tensor(sample.ids)
-        answers[row, sample.start - 1 : len(sample.ids) - 1] = True
+        for first, end in sample.answers:
+            answers[row, first - 1 : end - 1] = True
     return Batch(ids, answers)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from training.skills.item import Item, Mode
-from training.skills.registry import SKILLS
-from training.skills.source import Source, Split
+from isotherm.bench.skills.item import Item, Mode
+from isotherm.bench.skills.registry import SKILLS
+from isotherm.bench.skills.source import Source, Split
 
 SHARES = {"recall": 4, "lists": 4, "sums": 5, "page": 3, "json": 3, "calls": 4, "manners": 2, "memory": 3}
 """How often a skill is drawn, relative to the others."""

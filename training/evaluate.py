@@ -14,13 +14,13 @@ import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 
+from isotherm.bench.skills.item import Item
+from isotherm.bench.skills.registry import right
 from training.answers import read
 from training.batches import PAD, TOKENS, bucket, pad
 from training.forward import Pass, hidden_states
 from training.fused import not_compiled
 from training.layout import Layout
-from training.skills.item import Item
-from training.skills.registry import right
 from training.tensors import linear
 
 LONGEST_ANSWER = 320

@@ -13,20 +13,21 @@ from typing import Any
 
 from isotherm.base.effort import JULY, EffortTexts
 from isotherm.base.request import ChatPrompt
+from isotherm.bench.skills.item import Answer, Item
 from isotherm.chat.deepseek_v4 import DeepseekV4Chat
 from isotherm.model.deepseek_v4.tiny_tokenizer import EOS
-from training.skills.item import Answer, Item
 
+ASSISTANT = "<｜Assistant｜>"
 EFFORTS = EffortTexts(JULY, "Nano was trained with it")
 """The newer table: three words with three effects, where April's has two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``ids`` of prompt, answer and end token; the answer begins at ``start``."""
+    """``ids`` of a whole conversation, and where in it each answer stands, from its first token to behind its end."""
 
     ids: list[int]
-    start: int
+    answers: list[tuple[int, int]]
 
 
 class Layout:
@@ -36,6 +37,7 @@ class Layout:
         self._chat = DeepseekV4Chat(tokenizer_json, EFFORTS)
         added = {token["content"]: token["id"] for token in json.loads(tokenizer_json)["added_tokens"]}
         self._end: int = added[EOS]
+        self._assistant: int = added[ASSISTANT]
 
     def prompt(self, item: Item) -> tuple[list[int], str]:
         """Ids and text of what the server gives the model."""
@@ -52,8 +54,10 @@ class Layout:
         return ids[: len(ids) - ids[::-1].index(self._end)], text[: text.rindex(EOS) + len(EOS)]
 
     def sample(self, item: Item) -> Sample:
-        start, ids = len(self.prompt(item)[0]), self.whole(item)[0]
-        return Sample(ids, start)
+        """Earlier answers are learned like the last: from behind ``<think>`` or ``</think>``, which prompts have."""
+        ids = self.whole(item)[0]
+        turns = [index for index, token in enumerate(ids) if token == self._assistant]
+        return Sample(ids, [(turn + 2, ids.index(self._end, turn) + 1) for turn in turns])
 
     def _encode(self, item: Item, messages: list[Any]) -> tuple[list[int], str]:
         return self._chat.encode(ChatPrompt(messages, item.tools, item.mode.variables))

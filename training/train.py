@@ -10,7 +10,6 @@ RUN gets the tokenizer, ``checkpoint.pt`` every few minutes, ``log.jsonl`` and a
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Iterable
@@ -21,8 +20,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import nn
 
+from isotherm.bench.skills.source import Source, Split
 from training import network, tokenizer
 from training.batches import Batch, Batches
 from training.corpus import held_out
@@ -30,21 +30,26 @@ from training.evaluate import exact, solve
 from training.forward import Pass, hidden_states
 from training.fused import compile_from_now_on
 from training.layout import Layout
+from training.muon import Muon
 from training.progress import Progress
-from training.skills.source import Source, Split
+from training.repetition import repetition
 from training.tensors import linear
 
 SEED = 1
-PEAK, LAST, WARM_UP = 3e-3, 0.05, 200
-"""Learning rate: its top, the share of it that is left at the end, steps up to the top."""
+MATRICES, OTHERS = 0.02, 3e-3
+"""Learning rates at their top: of matrices inside the network, and of embedding, head, routers, norms and mixers."""
+WARM_UP, FALLING, LAST = 100, 0.5, 0.02
+"""Steps up to the top, the share of steps that lead down from it, what is left of the rate at the end."""
 DECAY = 0.05
 CLIP = 1.0
-PARTS = 2
-"""Batches of a step: of different lengths, mostly, so that no step is about one skill alone."""
-LONGER_UNTIL = 0.5
+REPEATING = 0.05
+"""Share of the steps that only repeat random tokens."""
+LONGER_UNTIL = 0.75
 """Share of the steps after which items have their full size."""
 DENSE_UNTIL = 0.6
 """Share of the steps in which all visible rows are read, while the indexer learns which ones matter."""
+FIRST_WORD = 3
+"""The first id behind begin, end and padding."""
 TAUGHT = 16
 """One position in so many teaches the indexer."""
 BALANCE = 1e-3
@@ -61,7 +66,7 @@ class Run:
     folder: Path
     steps: int
     model: Any
-    optimizer: torch.optim.Optimizer
+    optimizers: list[torch.optim.Optimizer]
     batches: Batches
     progress: Progress
     step: int = 0
@@ -95,27 +100,25 @@ def start(folder: Path, steps: int, vocab_size: int = tokenizer.VOCAB_SIZE, item
     description = path.read_bytes() if path.exists() else tokenizer.write(folder, vocab_size, items)
     model = network.build(Tokenizer.from_str(description.decode()).get_vocab_size(), SEED)
     batches = Batches(Layout(description), Source(SEED, Split.TRAIN))
-    return Run(folder, steps, model, optimizer(model), batches, Progress(folder))
+    return Run(folder, steps, model, optimizers(model), batches, Progress(folder))
 
 
-def optimizer(model: nn.Module) -> torch.optim.Optimizer:
-    """AdamW; only matrices that multiply decay."""
-    plain = ("norm", "embed_tokens", "sinks", "position_bias", "base", "scale")
-    decayed: list[nn.Parameter] = []
-    kept: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        (kept if any(part in name for part in plain) else decayed).append(parameter)
-    groups = [{"params": decayed, "weight_decay": DECAY}, {"params": kept, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.95))
+def optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
+    """Muon for projections and experts, AdamW for the rest."""
+    named = list(model.named_parameters())
+    matrices = [parameter for name, parameter in named if "_proj" in name]
+    others = [parameter for name, parameter in named if "_proj" not in name]
+    return [
+        Muon(matrices, lr=MATRICES, weight_decay=DECAY),
+        torch.optim.AdamW(others, lr=OTHERS, betas=(0.9, 0.95), weight_decay=0.0),
+    ]
 
 
 def rate(step: int, steps: int) -> float:
-    """Up in a line, down as a cosine."""
+    """The share of the top: up in a line, level, down in a line."""
     warm_up = min(WARM_UP, steps // 4)
-    if step < warm_up:
-        return PEAK * (step + 1) / warm_up
-    done = (step - warm_up) / max(1, steps - warm_up)
-    return PEAK * (LAST + (1 - LAST) * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+    left = (steps - step) / (FALLING * steps)
+    return min((step + 1) / warm_up, 1.0, max(left, LAST))
 
 
 def train(run: Run, between: float) -> None:
@@ -129,7 +132,7 @@ def train(run: Run, between: float) -> None:
             saved = time.monotonic()
         if run.step % TOLD == 0:
             text = f"loss {values['loss']:.3f}  index {values['index']:.3f}  {values['speed']:.0f} tokens/s"
-            run.progress.say(run.step, run.steps, text, values["speed"] / values["tokens"])
+            run.progress.say(run.step, run.steps, text, values["speed"] / run.batches.tokens)
             run.progress.log("step", run.step, **values)
 
 
@@ -139,41 +142,42 @@ def steps(run: Run) -> Iterable[dict[str, float]]:
     tokens, since = 0, time.monotonic()
     while run.step < run.steps:
         done = run.step / run.steps
-        reach = 0.2 + 0.8 * min(1.0, done / LONGER_UNTIL)
-        parts = [run.batches.next(reach) for _ in range(PARTS)]
-        losses.append(step(run, parts, None if done < DENSE_UNTIL else run.model.config.index_topk))
-        size = sum(part.ids.numel() for part in parts)
-        tokens, run.step = tokens + size, run.step + 1
+        losses.append(step(run, batch(run, done), None if done < DENSE_UNTIL else run.model.config.index_topk))
+        tokens, run.step = tokens + run.batches.tokens, run.step + 1
         words, index = (sum(column) / len(losses) for column in zip(*losses, strict=True))
         speed = tokens / (time.monotonic() - since)
-        yield {"loss": words, "index": index, "speed": speed, "tokens": size, "rate": rate(run.step, run.steps)}
+        yield {"loss": words, "index": index, "speed": speed, "rate": rate(run.step, run.steps)}
         if run.step % TOLD == 0:
             losses, tokens, since = [], 0, time.monotonic()
 
 
-def step(run: Run, parts: list[Batch], topk: int | None) -> tuple[float, float]:
+def batch(run: Run, done: float) -> Batch:
+    """Repetition first, then conversations that grow."""
+    if done < REPEATING:
+        words = range(FIRST_WORD, run.model.config.vocab_size)
+        return repetition(run.batches.source.random, run.batches.tokens, words, done / REPEATING)
+    return run.batches.next(0.15 + 0.85 * min(1.0, done / LONGER_UNTIL))
+
+
+def step(run: Run, part: Batch, topk: int | None) -> tuple[float, float]:
     """One update. The losses: of answers' tokens, and of the indexer."""
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate(run.step, run.steps)
-    count = sum(int(part.answers.sum()) for part in parts)
-    words, index = 0.0, 0.0
-    loads: list[Tensor] = []
-    for part in parts:
-        first = int(torch.randint(TAUGHT, (), generator=torch.Generator().manual_seed(run.step)))
-        how = Pass(torch.bfloat16, topk, torch.arange(first, part.ids.shape[1], TAUGHT), [], [])
-        hidden = hidden_states(run.model, part.ids, how)[part.answers]
-        target = part.ids.roll(-1, 1)[part.answers]
-        said = F.cross_entropy(linear(hidden, run.model.lm_head).float(), target, reduction="sum") / count
-        learned = torch.stack(how.losses).mean() / len(parts)
-        torch.autograd.backward(said + learned)
-        words, index = words + said.item(), index + learned.item()
-        loads = [a + b for a, b in zip(loads, how.loads, strict=True)] if loads else how.loads
+    for optimizer, top in zip(run.optimizers, (MATRICES, OTHERS), strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = top * rate(run.step, run.steps)
+    first = int(torch.randint(TAUGHT, (), generator=torch.Generator().manual_seed(run.step)))
+    how = Pass(torch.bfloat16, topk, torch.arange(first, part.ids.shape[1], TAUGHT), [], [])
+    hidden = hidden_states(run.model, part.ids, how)[part.answers]
+    target = part.ids.roll(-1, 1)[part.answers]
+    words = F.cross_entropy(linear(hidden, run.model.lm_head).float(), target)
+    index = torch.stack(how.losses).mean()
+    torch.autograd.backward(words + index)
     nn.utils.clip_grad_norm_(run.model.parameters(), CLIP)
-    run.optimizer.step()
-    run.optimizer.zero_grad(set_to_none=True)
+    for optimizer in run.optimizers:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
     with torch.no_grad():
-        network.balance(run.model, loads, BALANCE)
-    return words, index
+        network.balance(run.model, how.loads, BALANCE)
+    return words.item(), index.item()
 
 
 def examine(run: Run) -> None:
@@ -198,7 +202,7 @@ def checkpoint(run: Run) -> None:
         "step": run.step,
         "seconds": run.progress.seconds,
         "model": run.model.state_dict(),
-        "optimizer": run.optimizer.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
         "random": run.batches.source.random.getstate(),
         "waiting": run.batches.waiting,
     }
@@ -213,7 +217,8 @@ def resume(run: Run) -> None:
     state = torch.load(run.folder / "checkpoint.pt", weights_only=False)
     run.step = state["step"]
     run.model.load_state_dict(state["model"])
-    run.optimizer.load_state_dict(state["optimizer"])
+    for optimizer, kept in zip(run.optimizers, state["optimizers"], strict=True):
+        optimizer.load_state_dict(kept)
     run.batches.source.random.setstate(state["random"])
     run.batches.waiting.update(state["waiting"])
     run.progress = Progress(run.folder, state["seconds"])

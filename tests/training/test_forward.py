@@ -5,7 +5,7 @@ import torch
 
 from training import network
 from training.forward import Pass, hidden_states
-from training.train import optimizer
+from training.train import optimizers
 
 SMALL = {"hidden_size": 64, "num_hidden_layers": 4, "compress_ratios": [0, 4, 128, 4], "index_topk": 16}
 
@@ -86,15 +86,16 @@ def test_words_teach_all_but_the_indexer_and_the_lesson_teaches_the_indexer_alon
 
 def test_the_lesson_can_be_learned():
     made = network.build(300, 0, SMALL)
-    adam, tokens, losses = optimizer(made), ids(4, 256), []
+    both, tokens, losses = optimizers(made), ids(4, 256), []
     for _ in range(25):
         how = plain(None, torch.arange(3, 256, 8))
         hidden_states(made, tokens, how)
         loss = torch.stack(how.losses).mean()
         losses.append(loss.item())
-        adam.zero_grad()
         loss.backward()
-        adam.step()
+        for optimizer in both:
+            optimizer.step()
+            optimizer.zero_grad()
     assert losses[-1] < 0.7 * losses[0]
 
 

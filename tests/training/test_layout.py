@@ -8,15 +8,15 @@ from tokenizers import Tokenizer
 from isotherm.base.effort import JULY, EffortTexts
 from isotherm.base.request import ChatPrompt
 from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.bench.skills.item import Answer, Mode
+from isotherm.bench.skills.registry import SKILLS, items
+from isotherm.bench.skills.source import Source, Split
 from isotherm.chat.deepseek_v4 import ENCODING
 from isotherm.chat.encode import Encoder
 from isotherm.model.deepseek_v4.tiny_tokenizer import BOS, EOS, MARKERS
 from training.answers import read
 from training.batches import LENGTHS, PAD, Batches, bucket, pad
 from training.layout import Sample
-from training.skills.item import Answer, Mode
-from training.skills.registry import SKILLS, items
-from training.skills.source import Source, Split
 from training.tokenizer import tokenizer_json
 
 EVERY = [(skill, mode) for skill in SKILLS for mode in Mode]

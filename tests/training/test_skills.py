@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from isotherm.bench.skills import calls, lists, manners, memory, objects, page, recall, sums
+from isotherm.bench.skills.item import Answer, Call, Mode
+from isotherm.bench.skills.registry import SKILLS, items, right
+from isotherm.bench.skills.source import Source, Split, split_of, templates
 from training.corpus import held_out
-from training.skills import calls, lists, manners, memory, objects, page, recall, sums
-from training.skills.item import Answer, Call, Mode
-from training.skills.registry import SKILLS, items, right
-from training.skills.source import Source, Split, split_of, templates
 
 PARTS = {
     "recall": [recall.FACTS, recall.QUESTIONS],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.skills.source import Source
+from isotherm.bench.skills.source import Source
 
 KINDS = ("small", "old", "quiet", "bright", "heavy", "wooden", "grey", "warm", "empty", "tall", "round", "clean")
 THINGS = ("table", "lamp", "bottle", "door", "basket", "mirror", "stone", "ladder", "clock", "chair", "bridge", "wheel")

@@ -1,17 +1,17 @@
-"""Instructions of the system message: capitals, a last word, a first word, one of two languages."""
+"""Instructions of the system message: quotation marks, a last word, a first word, one of two languages."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from training.skills.item import Answer, Item, Mode, system, thoughts, user
-from training.skills.source import Source
+from isotherm.bench.skills.item import Answer, Item, Mode, system, thoughts, user
+from isotherm.bench.skills.source import Source
 
 NAME = "manners"
-KINDS = ("capitals", "ending", "beginning", "german", "english")
+KINDS = ("quoted", "ending", "beginning", "german", "english")
 RULES = {
-    "capitals": (("Always answer ", "Write ", "Reply "), ("in capitals", "in capital letters only"), (".", "!")),
+    "quoted": (("Always answer ", "Write ", "Reply "), ("in quotation marks", "between quotation marks"), (".", "!")),
     "ending": (("End ", "Finish ", "Close "), ("every answer", "each reply"), (" with the word {w}.", " with {w}.")),
     "beginning": (("Begin ", "Start ", "Open "), ("every answer", "each reply"), (" with the word {w}.", " with {w}.")),
     "german": (("Always answer ", "Write ", "Reply "), ("in German", "in the German language"), (".", "!")),
@@ -32,16 +32,16 @@ REQUESTS = (("Say ", "Please say ", "Write "), ("{p} to {n}",), (".", "!", ", pl
 def make(source: Source, mode: Mode, size: float) -> Item:
     """``size`` changes nothing: they are all short."""
     del size
-    kind, name, word = source.pick(KINDS), source.name(), source.word()
+    kind, (name, word) = source.pick(KINDS), source.names(2)
     asked = source.pick(list(PHRASES))
     english, german = (text.format(n=name) for text in PHRASES[asked])
     rule = source.template(*RULES[kind]).format(w=word)
     request = source.template(*REQUESTS).format(p=asked, n=name)
     plain = german if kind == "german" else english
     content = {
-        "capitals": f"{english.upper()}.",
+        "quoted": f'"{english}."',
         "ending": f"{english}, {word}.",
-        "beginning": f"{word.capitalize()}, {english}.",
+        "beginning": f"{word}, {english}.",
     }.get(kind, f"{plain}.")
     reasoning = thoughts(
         mode, f"The rule: {rule}", f"The request is {asked} to {name}.", f"With the rule it is: {content}"
@@ -58,8 +58,8 @@ def right(item: Item, answer: Answer) -> bool:
     wanted = phrase.lower().split()
     if answer.calls or not any(lower[i : i + len(wanted)] == wanted for i in range(len(lower))):
         return False
-    if kind == "capitals":
-        return bool(answer.content.upper() == answer.content)
+    if kind == "quoted":
+        return re.fullmatch(r'\s*(".*"|“.*”|„.*“)[.!]?\s*', answer.content, re.DOTALL) is not None
     if kind in ("ending", "beginning"):
-        return bool(lower[-1 if kind == "ending" else 0] == word)
+        return bool(lower[-1 if kind == "ending" else 0] == word.lower())
     return True

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from training.skills.item import Answer, Call, Item, Mode, thoughts, user
-from training.skills.source import Source
+from isotherm.bench.skills.item import Answer, Call, Item, Mode, thoughts, user
+from isotherm.bench.skills.source import Source
 
 NAME = "calls"
 Tool = tuple[str, str, dict[str, str], Callable[[Source], dict[str, Any]], tuple[tuple[str, ...], ...]]
@@ -28,14 +28,14 @@ TOOLS: tuple[Tool, ...] = (
         "set_timer",
         "Start a timer",
         {"minutes": "integer", "label": "string"},
-        lambda source: {"minutes": source.number(2, 99), "label": source.word()},
+        lambda source: {"minutes": source.number(2, 99), "label": source.name()},
         (ASK, ("set a timer of {minutes} minutes called {label}", "start a timer {label} for {minutes} minutes"), END),
     ),
     (
         "send_message",
         "Send a message to a person",
         {"to": "string", "text": "string"},
-        lambda source: {"to": source.name(), "text": " ".join(source.words(source.number(1, 3)))},
+        lambda source: {"to": source.name(), "text": " ".join(source.names(source.number(1, 3)))},
         (ASK, ("send {to} the message {text}", "write {to} a message: {text}"), END),
     ),
     (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from training.skills.filler import sentence
-from training.skills.item import Answer, Item, Mode, thoughts, user
-from training.skills.source import Source
+from isotherm.bench.skills.filler import sentence
+from isotherm.bench.skills.item import Answer, Item, Mode, assistant, thoughts, user
+from isotherm.bench.skills.source import Source
 
 NAME = "recall"
 ATTRIBUTES = ("code", "room", "seat", "badge", "ticket", "locker", "desk", "gate")
@@ -26,30 +26,41 @@ SHORTEST, LONGEST = 1, 340
 def make(source: Source, mode: Mode, size: float) -> Item:
     """``size`` from 0 to 1 makes the text longer, by the same factor for the same step."""
     count = round(SHORTEST * (LONGEST / SHORTEST) ** size)
-    names, attributes = source.names(source.number(2, 4)), source.some(ATTRIBUTES, 2)
+    people = source.number(2, 4)
+    words, attributes = source.names(2 * people + 1), source.some(ATTRIBUTES, 2)
+    names, values = words[:people], words[people:]
     pairs = [(name, attributes[0]) for name in names] + [(names[0], attributes[1])]
-    values = source.some(range(100, 10_000), len(pairs))
     form = source.template(*FACTS)
     lines = [form.format(a=what, n=name, v=value) for (name, what), value in zip(pairs, values, strict=True)]
     text = [sentence(source) for _ in range(count)]
     for line in lines:
         text.insert(source.number(0, len(text)), line)
-    chosen = source.number(0, len(pairs) - 1)
+    *earlier, chosen = source.some(range(len(pairs)), source.number(1, len(pairs)) if source.chance(0.5) else 1)
+    messages, start = [], " ".join(text) + "\n\n"
+    for index in earlier:
+        messages += [user(start + _question(source, *pairs[index])), assistant(_answer(*pairs[index], values[index]))]
+        start = ""
     (name, what), value = pairs[chosen], values[chosen]
-    question = source.template(*QUESTIONS).format(a=what, n=name)
-    answer = f"The {what} of {name} is {value}."
+    messages.append(user(start + _question(source, name, what)))
     reasoning = thoughts(
         mode,
         f"The text says: {lines[chosen].split(': ', 1)[1]}",
         f"I look for {name} and the {what}.",
         f"Other lines have other names or other things, so {value} is right.",
     )
-    facts = {"value": str(value), "others": [str(other) for other in values if other != value]}
-    messages = [user(" ".join(text) + "\n\n" + question)]
-    return Item(NAME, messages, mode, Answer(answer, reasoning), facts)
+    facts = {"value": value, "others": [other for other in values if other != value]}
+    return Item(NAME, messages, mode, Answer(_answer(name, what, value), reasoning), facts)
+
+
+def _question(source: Source, name: str, what: str) -> str:
+    return source.template(*QUESTIONS).format(a=what, n=name)
+
+
+def _answer(name: str, what: str, value: str) -> str:
+    return f"The {what} of {name} is {value}."
 
 
 def right(item: Item, answer: Answer) -> bool:
     """The value asked for, and none of the others that the text has."""
-    numbers = set(re.findall(r"\d+", answer.content.replace(",", "")))
-    return not answer.calls and item.facts["value"] in numbers and not numbers & set(item.facts["others"])
+    said = set(re.findall(r"\w+", answer.content))
+    return not answer.calls and item.facts["value"] in said and not said & set(item.facts["others"])

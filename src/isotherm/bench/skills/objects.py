@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from training.skills.item import Answer, Item, Mode, thoughts, user
-from training.skills.source import Source
+from isotherm.bench.skills.item import Answer, Item, Mode, thoughts, user
+from isotherm.bench.skills.source import Source
 
 NAME = "json"
 TASKS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from training.skills.item import Answer, Item, Mode, thoughts, user
-from training.skills.source import Source
+from isotherm.bench.skills.item import Answer, Item, Mode, thoughts, user
+from isotherm.bench.skills.source import Source
 
 NAME = "lists"
 KINDS = ("copy", "reverse", "up", "down", "count", "times")
@@ -43,10 +43,10 @@ def make(source: Source, mode: Mode, size: float) -> Item:
     if kind in ("up", "down"):
         entries = [str(value) for value in source.some(range(10, 100), count)]
     elif kind == "times":
-        few = source.words(2)
+        few = source.names(2)
         entries = [source.pick(few) for _ in range(count)]
     else:
-        entries = source.words(count)
+        entries = source.names(count)
     word = source.pick(entries)
     task = source.template(*TASKS[kind]).format(l=", ".join(entries), w=word)
     result = _result(kind, entries, word)
@@ -88,4 +88,4 @@ def right(item: Item, answer: Answer) -> bool:
         numbers = [word for word in said if word.isdigit()]
         numbers += [str(NUMBER_WORDS.index(word)) for word in said if word in NUMBER_WORDS]
         return not answer.calls and numbers == result
-    return not answer.calls and said == result
+    return not answer.calls and said == [entry.lower() for entry in result]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
-from training.skills.item import Answer, Item, Mode, thoughts, user
-from training.skills.source import Source
+from isotherm.bench.skills.item import Answer, Item, Mode, thoughts, user
+from isotherm.bench.skills.source import Source
 
 NAME = "page"
 TASKS = (
@@ -44,7 +44,7 @@ def make(source: Source, mode: Mode, size: float) -> Item:
 
 def _message(source: Source) -> Part:
     label, text = source.names(2)
-    place, function = label.lower() + "Text", "show" + label
+    place, function = label + "Text", "show" + label
     body = [f'<button onclick="{function}()">{label}</button>', f'<p id="{place}"></p>']
     script = [f"function {function}() {{", f'  document.getElementById("{place}").textContent = "{text}";', "}"]
     return f"a button {label} that shows {text}", body, script, [label, text]
@@ -52,7 +52,7 @@ def _message(source: Source) -> Part:
 
 def _counter(source: Source) -> Part:
     label = source.name()
-    place, function = label.lower() + "Count", "count" + label
+    place, function = label + "Count", "count" + label
     body = [f'<button onclick="{function}()">{label}</button>', f'<p id="{place}">0</p>']
     script = [f"function {function}() {{", f'  document.getElementById("{place}").textContent++;', "}"]
     return f"a button {label} that counts clicks", body, script, [label]
@@ -60,7 +60,7 @@ def _counter(source: Source) -> Part:
 
 def _toggle(source: Source) -> Part:
     label, text = source.names(2)
-    place, function = label.lower() + "Box", "toggle" + label
+    place, function = label + "Box", "toggle" + label
     body = [f'<button onclick="{function}()">{label}</button>', f'<div id="{place}">{text}</div>']
     script = [f"function {function}() {{", f'  document.getElementById("{place}").hidden ^= true;', "}"]
     return f"a button {label} that hides {text}", body, script, [label, text]
@@ -68,7 +68,7 @@ def _toggle(source: Source) -> Part:
 
 def _copy(source: Source) -> Part:
     label = source.name()
-    field, place, function = label.lower() + "In", label.lower() + "Out", "copy" + label
+    field, place, function = label + "In", label + "Out", "copy" + label
     body = [f'<input id="{field}">', f'<button onclick="{function}()">{label}</button>', f'<p id="{place}"></p>']
     value = f'document.getElementById("{field}").value'
     script = [f"function {function}() {{", f'  document.getElementById("{place}").textContent = {value};', "}"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from training.skills import calls, lists, manners, memory, objects, page, recall, sums
-from training.skills.item import Answer, Item, Mode
-from training.skills.source import Source, Split
+from isotherm.bench.skills import calls, lists, manners, memory, objects, page, recall, sums
+from isotherm.bench.skills.item import Answer, Item, Mode
+from isotherm.bench.skills.source import Source, Split
 
 
 @dataclass(frozen=True, slots=True)

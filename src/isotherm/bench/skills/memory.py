@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from training.skills.item import Answer, Item, Mode, assistant, thoughts, user
-from training.skills.source import Source
+from isotherm.bench.skills.item import Answer, Item, Mode, assistant, thoughts, user
+from isotherm.bench.skills.source import Source
 
 NAME = "memory"
 THINGS = ("dog", "cat", "boat", "street", "friend", "teacher", "horse", "school", "village", "sister")

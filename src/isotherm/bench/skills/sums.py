@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from training.skills.item import Answer, Item, Mode, user
-from training.skills.source import Source, split_of
+from isotherm.bench.skills.item import Answer, Item, Mode, user
+from isotherm.bench.skills.source import Source, split_of
 
 NAME = "sums"
 PLACES = ("Units", "Tens", "Hundreds")
