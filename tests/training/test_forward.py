@@ -12,8 +12,8 @@ SMALL = {"hidden_size": 64, "num_hidden_layers": 4, "compress_ratios": [0, 4, 12
 
 @pytest.fixture(scope="module")
 def model():
-    """All that begins at zero or one is random here."""
-    made = network.build(300, 0, SMALL)
+    """All that begins at zero or one is random here; with this seed no two rows or experts are nearly as good."""
+    made = network.build(300, 2, SMALL)
     with torch.no_grad():
         for name, parameter in made.named_parameters():
             if parameter.dim() == 1 or "position_bias" in name:

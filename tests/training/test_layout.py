@@ -35,10 +35,22 @@ def test_a_sample_is_the_servers_prompt_and_the_answer(layout, server, descripti
     for item in items(skill, 12, 2, Split.TEST, mode, 0.4):
         sample = layout.sample(item)
         prompt = server.encode(ChatPrompt(item.messages, item.tools, item.mode.variables)).ids
-        assert sample.ids[: sample.start] == prompt
-        answer = sample.ids[sample.start :]
-        assert answer.index(1) == len(answer) - 1
-        assert read(decode(answer, skip_special_tokens=False), mode) == item.expected
+        start, end = sample.answers[-1]
+        assert end == len(sample.ids)
+        assert sample.ids[:start] == prompt
+        assert sample.ids[start:].index(1) == end - start - 1
+        assert read(decode(sample.ids[start:], skip_special_tokens=False), mode) == item.expected
+
+
+def test_earlier_answers_are_learned_too(layout, description):
+    decode, turns = Tokenizer.from_str(description.decode()).decode, set()
+    for item in items("memory", 12, 2, Split.TEST, Mode.OFF, 0.4):
+        sample = layout.sample(item)
+        said = [decode(sample.ids[start:end], skip_special_tokens=False) for start, end in sample.answers]
+        earlier = [message["content"] for message in item.messages if message["role"] == "assistant"]
+        assert said == [text + EOS for text in (*earlier, item.expected.content)]
+        turns.add(len(said))
+    assert max(turns) > 1
 
 
 def test_efforts_are_told_apart(layout):
@@ -84,10 +96,10 @@ def test_the_tokenizer_is_the_same_each_time_and_takes_digits_one_by_one(descrip
 
 
 def test_rows_are_padded_on_the_right_and_answers_masked():
-    batch = pad([Sample([5, 6, 7, 8, 1], 3), Sample([5, 6, 1], 2)], 8)
+    batch = pad([Sample([5, 6, 7, 8, 1], [(1, 2), (3, 5)]), Sample([5, 6, 1], [(2, 3)])], 8)
     assert batch.ids.tolist() == [[5, 6, 7, 8, 1, PAD, PAD, PAD], [5, 6, 1, PAD, PAD, PAD, PAD, PAD]]
     # The position before each answer's token is the one that says it.
-    assert batch.answers.nonzero().tolist() == [[0, 2], [0, 3], [1, 1]]
+    assert batch.answers.nonzero().tolist() == [[0, 0], [0, 2], [0, 3], [1, 1]]
 
 
 def test_batches_are_of_one_size_and_the_same_for_a_seed(layout):

@@ -24,7 +24,8 @@ class Probe:
 
     def items(self, count: int, seed: int, mode: Mode) -> list[Item]:
         """New to a model that was trained on the training split; the same ones for the same arguments."""
-        source, make, found = Source(seed, Split.TEST), SKILLS[self.skill].make, []
+        source, make = Source(seed, Split.TEST), SKILLS[self.skill].make
+        found: list[Item] = []
         while len(found) < count:
             item = make(source, mode, self.size)
             if self.fits(item):
