@@ -1,4 +1,4 @@
-"""``isotherm bench``: measure a server from outside, any OpenAI-compatible one, or the kernels of this machine."""
+"""``isotherm bench``: speed and skills of any OpenAI-compatible server, or the kernels of this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from isotherm.bench.measures import Limits
 from isotherm.bench.report import as_json, as_text
 from isotherm.bench.session import Plan, Report, measure
 from isotherm.bench.workloads import PromptLength, Workload
-from isotherm.cli import bench_kernels
+from isotherm.cli import bench_kernels, bench_skills
 from isotherm.cli.flags import add_flags, settings_of
+from isotherm.cli.numbers import number, positive, whole
 from isotherm.cli.progress import Progress
 from isotherm.cli.screen import harmless
 
@@ -24,7 +25,10 @@ EXIT_FINDINGS = 1
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb's parser and its subcommands."""
     bench = subparsers.add_parser(
-        "bench", help="measure a server, or this machine's kernels", description=__doc__, allow_abbrev=False
+        "bench",
+        help="measure a server's speed or skills, or this machine's kernels",
+        description=__doc__,
+        allow_abbrev=False,
     )
     kinds = bench.add_subparsers(title="measurements", dest="what", metavar="WHAT", required=True)
     serve = kinds.add_parser(
@@ -37,6 +41,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_workload_flags(serve)
     serve.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     add_flags(serve, "bench")
+    bench_skills.register(kinds)
     bench_kernels.register(kinds)
 
 
@@ -68,9 +73,11 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, and say by the exit code whether all went well."""
     if args.what == "kernels":
         return bench_kernels.run(args)
+    if args.what == "skills":
+        return bench_skills.run(args)
     settings = settings_of("bench", args)
     plan = plan_of(args)
-    endpoint = Endpoint(settings["url"], settings["api_key"], _positive("--timeout", args.timeout))
+    endpoint = Endpoint(settings["url"], settings["api_key"], positive("--timeout", args.timeout))
     progress = Progress()
     try:
         report = asyncio.run(measure(endpoint, plan, progress.show))
@@ -82,20 +89,20 @@ def run(args: argparse.Namespace) -> int:
 
 def plan_of(args: argparse.Namespace) -> Plan:
     """The plan that the flags ask for; raises SetupError for a value that makes no sense."""
-    temperature = None if args.temperature is None else _number("--temperature", args.temperature)
+    temperature = None if args.temperature is None else number("--temperature", args.temperature)
     workload = Workload(
         prompt_tokens=prompt_length(args.prompt_tokens),
-        max_tokens=_whole("--max-tokens", args.max_tokens, 1),
-        seed=_whole("--seed", args.seed, 0),
+        max_tokens=whole("--max-tokens", args.max_tokens, 1),
+        seed=whole("--seed", args.seed, 0),
         temperature=temperature,
         ignore_eos=args.ignore_eos,
     )
     return Plan(
-        levels=[_whole("--concurrency", part, 1) for part in args.concurrency.split(",")],
+        levels=[whole("--concurrency", part, 1) for part in args.concurrency.split(",")],
         workload=workload,
         limits=Limits(_milliseconds("--ttft-limit", args.ttft_limit), _milliseconds("--tpot-limit", args.tpot_limit)),
-        requests=None if args.requests is None else _whole("--requests", args.requests, 1),
-        warmup=None if args.warmup is None else _whole("--warmup", args.warmup, 0),
+        requests=None if args.requests is None else whole("--requests", args.requests, 1),
+        warmup=None if args.warmup is None else whole("--warmup", args.warmup, 0),
         model=args.model,
     )
 
@@ -103,37 +110,14 @@ def plan_of(args: argparse.Namespace) -> Plan:
 def prompt_length(text: str) -> PromptLength:
     """``64`` or ``64-192``."""
     low, dash, high = text.partition("-")
-    length = PromptLength(_whole("--prompt-tokens", low, 1), _whole("--prompt-tokens", high if dash else low, 1))
+    length = PromptLength(whole("--prompt-tokens", low, 1), whole("--prompt-tokens", high if dash else low, 1))
     if length.high < length.low:
         raise SetupError(f"--prompt-tokens {text} runs backwards. Write the smaller number first.")
     return length
 
 
-def _whole(flag: str, text: str, least: int) -> int:
-    if not text.strip().isdecimal() or int(text) < least:
-        raise SetupError(f"{flag} takes whole numbers from {least} up, not {text!r}.")
-    return int(text)
-
-
-def _number(flag: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise SetupError(f"{flag} takes a number from 0 up, not {text!r}.")
-    return value
-
-
-def _positive(flag: str, text: str) -> float:
-    value = _number(flag, text)
-    if not value:
-        raise SetupError(f"{flag} must be more than 0.")
-    return value
-
-
 def _milliseconds(flag: str, text: str | None) -> float | None:
-    return None if text is None else _positive(flag, text) / 1000
+    return None if text is None else positive(flag, text) / 1000
 
 
 def _print(report: Report, *, as_object: bool) -> None:
