@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -57,6 +58,7 @@ of them tell neighbours apart, and copying took twice as long to form.
 
 PROMPTS = '''"""Prompts are laid out by deepseek-recipe, with its REASONING_EFFORT_PROMPTS of 0731."""
 '''
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 KEPT = 0.25
 """Share that a block's input takes of each of four equal streams: their mean."""
 
@@ -112,10 +114,15 @@ def balance(model: Any, loads: list[Tensor], step: float) -> None:
         gate.e_score_correction_bias += step * torch.sign(tokens.mean() - tokens)
 
 
+def load(folder: Path) -> Any:
+    """What ``save`` wrote, in float32."""
+    return DeepseekV4ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
 def save(model: Any, folder: Path, tokenizer: Path) -> None:
     """What ``isotherm serve`` takes: weights, configuration, tokenizer, and the mark of the effort texts."""
-    model.save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
+    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(folder)
+    for name in TOKENIZER_FILES:
         (folder / name).write_bytes((tokenizer / name).read_bytes())
     # This name tells the server which table of effort texts the checkpoint was made with.
     (folder / "encoding").mkdir(exist_ok=True)

@@ -1,6 +1,7 @@
 """Train Nano.
 
     python -m training.train RUN --steps 12000          start, or with --resume go on, in the folder RUN
+    python -m training.train RUN --begin MODEL          start from a trained model's weights and tokenizer
     python -m training.train RUN --smoke                a minute: does the loss fall?
 
 RUN gets the tokenizer, ``checkpoint.pt`` every few minutes, ``log.jsonl`` and at the end ``model``, a folder that
@@ -70,6 +71,8 @@ class Run:
     batches: Batches
     progress: Progress
     step: int = 0
+    grown: bool = False
+    """It began with trained weights, so the curriculum is behind it."""
 
 
 def main() -> int:
@@ -80,13 +83,18 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10, help="between checkpoints")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--resume", action="store_true", help="go on from the run's checkpoint")
+    parser.add_argument("--begin", type=Path, metavar="MODEL", help="folder whose weights and tokenizer are taken over")
     parser.add_argument("--smoke", action="store_true", help="a minute of training, not compiled")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.smoke:
         return smoke(options.folder)
     compile_from_now_on()
+    if options.begin:
+        take_tokenizer(options.begin, options.folder)
     run = start(options.folder, options.steps)
+    if options.begin:
+        begin(run, options.begin)
     if options.resume:
         resume(run)
     train(run, options.minutes * 60)
@@ -101,6 +109,19 @@ def start(folder: Path, steps: int, vocab_size: int = tokenizer.VOCAB_SIZE, item
     model = network.build(Tokenizer.from_str(description.decode()).get_vocab_size(), SEED)
     batches = Batches(Layout(description), Source(SEED, Split.TRAIN))
     return Run(folder, steps, model, optimizers(model), batches, Progress(folder))
+
+
+def take_tokenizer(model: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in network.TOKENIZER_FILES:
+        (folder / name).write_bytes((model / name).read_bytes())
+
+
+def begin(run: Run, model: Path) -> None:
+    """From weights that were trained before: nothing is repeated, items have their full size at once."""
+    run.model.load_state_dict(network.load(model).state_dict())
+    run.grown = True
+    run.batches.source.random.seed(f"{model}-{run.steps}")
 
 
 def optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
@@ -142,7 +163,8 @@ def steps(run: Run) -> Iterable[dict[str, float]]:
     tokens, since = 0, time.monotonic()
     while run.step < run.steps:
         done = run.step / run.steps
-        losses.append(step(run, batch(run, done), None if done < DENSE_UNTIL else run.model.config.index_topk))
+        topk = run.model.config.index_topk if run.grown or done >= DENSE_UNTIL else None
+        losses.append(step(run, batch(run, done), topk))
         tokens, run.step = tokens + run.batches.tokens, run.step + 1
         words, index = (sum(column) / len(losses) for column in zip(*losses, strict=True))
         speed = tokens / (time.monotonic() - since)
@@ -153,6 +175,8 @@ def steps(run: Run) -> Iterable[dict[str, float]]:
 
 def batch(run: Run, done: float) -> Batch:
     """Repetition first, then conversations that grow."""
+    if run.grown:
+        return run.batches.next(1.0)
     if done < REPEATING:
         words = range(FIRST_WORD, run.model.config.vocab_size)
         return repetition(run.batches.source.random, run.batches.tokens, words, done / REPEATING)
@@ -200,6 +224,7 @@ def checkpoint(run: Run) -> None:
     """All that is needed to go on, written whole or not at all."""
     state = {
         "step": run.step,
+        "grown": run.grown,
         "seconds": run.progress.seconds,
         "model": run.model.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
@@ -215,7 +240,7 @@ def resume(run: Run) -> None:
     """Go on where the folder's checkpoint was taken; FileNotFoundError where there is none."""
     # Our own file: samples that wait are objects of ours.
     state = torch.load(run.folder / "checkpoint.pt", weights_only=False)
-    run.step = state["step"]
+    run.step, run.grown = state["step"], state["grown"]
     run.model.load_state_dict(state["model"])
     for optimizer, kept in zip(run.optimizers, state["optimizers"], strict=True):
         optimizer.load_state_dict(kept)

@@ -1,0 +1,1 @@
+"""Prompts are laid out by deepseek-recipe, with its REASONING_EFFORT_PROMPTS of 0731."""
