@@ -12,7 +12,7 @@ from typing import Any
 from isotherm.base.errors import SetupError
 from isotherm.cli.flags import add_flags, settings_of
 from isotherm.cli.transfer import transfer
-from isotherm.model.catalog import CATALOG, CatalogEntry
+from isotherm.model.catalog import CATALOG, SHIPPED, CatalogEntry
 from isotherm.settings.kinds import Size
 
 
@@ -59,9 +59,12 @@ def _list(args: argparse.Namespace) -> None:
     found = {entry: cached_path(entry) for entry in CATALOG.values()}
     if args.json:
         rows = [{**asdict(entry), "path": path and str(path)} for entry, path in found.items()]
+        rows += [{**asdict(entry), "path": str(entry.path), "size": entry.size} for entry in SHIPPED.values()]
         print(json.dumps(rows, indent=2))
         return
-    width = max(map(len, CATALOG))
+    width = max(map(len, [*CATALOG, *SHIPPED]))
+    for shipped in SHIPPED.values():
+        print(f"{shipped.name:<{width}}  {_megabytes(shipped.size):>9}  {'here':<8}  {shipped.summary}")
     for entry, path in found.items():
         print(
             f"{entry.name:<{width}}  {_megabytes(entry.size):>9}  {'here' if path else 'not here':<8}  {entry.summary}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +43,31 @@ CATALOG = {
         ),
     )
 }
-"""Every named model. Adding one is one entry."""
+"""Every named model that is fetched. Adding one is one entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedModel:
+    """A checkpoint's folder inside this package: it needs no network."""
+
+    name: str
+    summary: str
+    path: Path
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
+
+
+SHIPPED = {
+    entry.name: entry
+    for entry in (
+        ShippedModel(
+            name="nano",
+            summary="a DeepSeek-V4 of four million parameters that knows eight small tasks, 8,192 tokens of context",
+            path=Path(__file__).parent / "shipped" / "nano",
+        ),
+    )
+}
+"""Every named model that is here from the beginning."""

@@ -15,7 +15,7 @@ from typing import Any
 from isotherm.base.errors import SetupError
 from isotherm.base.tokenizer import TokenizerSpec
 from isotherm.model import huggingface
-from isotherm.model.catalog import CATALOG
+from isotherm.model.catalog import CATALOG, SHIPPED
 from isotherm.model.config import LlamaConfig, tensor_shapes
 from isotherm.model.deepseek_v4.config import DeepseekV4Config
 from isotherm.model.deepseek_v4.effort import effort_texts
@@ -61,6 +61,8 @@ def open_checkpoint(ref: str, *, offline: bool = False, progress: Progress | Non
 
     May download (not when ``offline``). Raises SetupError when there is no such model or it cannot be used.
     """
+    if ref in SHIPPED:
+        return _open_folder(SHIPPED[ref].path, ref)
     if ref in CATALOG:
         return _open_gguf(fetch(CATALOG[ref], offline=offline, progress=progress or silent), ref)
     path = Path(ref).expanduser()
@@ -149,10 +151,11 @@ def check_tensors(
 
 
 def _unknown(ref: str) -> SetupError:
-    close = get_close_matches(ref, CATALOG, n=1)
+    close = get_close_matches(ref, [*SHIPPED, *CATALOG], n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
+    names = ", ".join(sorted([*SHIPPED, *CATALOG]))
     return SetupError(
-        f"There is no model {ref!r}: neither a name ({', '.join(sorted(CATALOG))}), nor a file, nor a folder, "
+        f"There is no model {ref!r}: neither a name ({names}), nor a file, nor a folder, "
         f"nor a hub id (owner/name).{hint} "
         "Run `isotherm models list`."
     )
