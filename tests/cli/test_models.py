@@ -37,10 +37,18 @@ def test_list_says_what_has_a_name_and_what_is_here(empty_cache, capsys):
 
 def test_list_as_json(empty_cache, capsys):
     assert main(["models", "list", "--json"]) == 0
-    (entry,) = json.loads(capsys.readouterr().out)
+    entry, shipped = json.loads(capsys.readouterr().out)
+    assert shipped["name"] == "nano"
+    assert shipped["size"] < 12e6
     assert entry["name"] == "smollm2-135m"
     assert entry["sha256"] == CATALOG["smollm2-135m"].sha256
     assert entry["path"] is None
+
+
+def test_nano_is_here_without_any_download(empty_cache):
+    facts = inspect_checkpoint(open_checkpoint("nano", offline=True), memory=1_000_000)
+    assert 2e6 < facts.parameters < 6e6
+    assert facts.weight_bytes < 12e6
 
 
 @pytest.mark.parametrize("form", ["gguf", "safetensors"])
