@@ -93,6 +93,8 @@ def fields() -> str:
             "They would change the output and are not honoured. A value in the second column is accepted, since it "
             "asks for what happens anyway.\n",
             table("field", "accepted values", "what to do", rows=refused),
+            "On `/v1/chat/completions`, `tools`, `tool_choice` and `parallel_tool_calls` are honoured "
+            "(`docs/tool_calls.md`); on `/tokenize`, `tools`.\n",
             "## Accepted and ignored\n",
             "They cannot change the output: " + ", ".join(f"`{name}`" for name in sorted(IGNORED)) + ".\n",
             "Any other field gives a warning in the answer's `isotherm.warnings`, and 400 with `--strict`.\n",

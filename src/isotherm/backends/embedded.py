@@ -22,6 +22,7 @@ from isotherm.base.errors import EngineDied, SetupError
 from isotherm.base.request import Prompt, Turn
 from isotherm.base.stats import Stats
 from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.chat.call_formats import call_format
 from isotherm.engine.admission import check_queue, check_request
 from isotherm.engine.messages import Piece, Submit
 from isotherm.engine.options import EngineOptions, Limits
@@ -85,7 +86,7 @@ class EmbeddedBackend(Backend):
             return Submit(number, prompt.ids, turn.sampling, turn.choice, prompt.stop_after, prompt.stop_after_if)
 
         generation = BufferedGeneration(len(prompt.ids), lambda: self._abort(generation, number))
-        assembler = Assembler(self.token_bytes, prompt.splitter())
+        assembler = Assembler(self.token_bytes, prompt.splitter(), prompt.call_parser())
         number = client.submit(request, lambda piece: self._deliver(generation, assembler, piece))
         self._live.add(generation)
         return generation
@@ -162,4 +163,5 @@ def _model_info(
         has_chat_template=tokenizer.takes_messages,
         details=details if efforts is None else {**details, "effort_texts": str(efforts)},
         effort_texts=efforts,
+        call_format=call_format(tokenizer.chat_encoding),
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 from isotherm.base.backend import Generation
 from isotherm.base.errors import IsothermError
-from isotherm.base.outcome import Channel, Delta, Finish, FinishReason, TokenLogprob, Usage
+from isotherm.base.outcome import CallPiece, Channel, Delta, Finish, FinishReason, TokenLogprob, Usage
 
 
 @dataclass(slots=True)
@@ -19,9 +21,17 @@ class _Run:
     text: list[str] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    calls: list[CallPiece] = field(default_factory=list)
 
     def delta(self, finish: Finish | None) -> Delta:
-        return Delta("".join(self.text), tuple(self.token_ids), self.channel, tuple(self.logprobs), finish)
+        return Delta(
+            "".join(self.text),
+            tuple(self.token_ids),
+            self.channel,
+            tuple(self.logprobs),
+            finish,
+            joined_pieces(self.calls),
+        )
 
 
 class BufferedGeneration(Generation):
@@ -54,6 +64,7 @@ class BufferedGeneration(Generation):
         run.text.append(delta.text)
         run.token_ids += delta.token_ids
         run.logprobs += delta.logprobs
+        run.calls += delta.calls
         self._generated += len(delta.token_ids)
         self._finish = delta.finish
         self._news.set()
@@ -87,3 +98,13 @@ class BufferedGeneration(Generation):
                 return
             elif self._error is not None:
                 raise self._error
+
+
+def joined_pieces(pieces: Iterable[CallPiece]) -> tuple[CallPiece, ...]:
+    """Consecutive pieces of one call as one."""
+    found = []
+    for index, run in groupby(pieces, key=attrgetter("index")):
+        same = list(run)
+        arguments = "".join(piece.arguments for piece in same)
+        found.append(CallPiece(index, same[0].id, same[0].name, arguments, same[-1].done))
+    return tuple(found)

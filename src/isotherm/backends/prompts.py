@@ -9,6 +9,8 @@ from typing import NamedTuple
 from isotherm.base.errors import RequestError
 from isotherm.base.request import ChatPrompt, Prompt, TextPrompt
 from isotherm.base.tokenizer import TokenizerSpec
+from isotherm.chat.call_formats import FORMATS, call_format
+from isotherm.chat.calls import CallParser, Offer, forced, offer_of
 from isotherm.chat.deepseek_v4 import THINK_TAGS
 from isotherm.chat.encode import Encoder
 from isotherm.chat.reasoning import CLOSE, OPEN, Opening, ReasoningSplitter, opening_of
@@ -18,13 +20,24 @@ LONG_TEXT = 16_384
 
 
 class Prepared(NamedTuple):
-    """A prompt ready for the engine. ``opening`` is None where reasoning is not told from content."""
+    """A prompt ready for the engine.
+
+    ``opening`` is None where reasoning is not told from content, ``offer`` where no function may be called.
+    ``call_format`` names the form in which this model calls functions, if it is known.
+    """
 
     ids: list[int]
     opening: Opening | None = None
+    offer: Offer | None = None
+    call_format: str | None = None
 
     def splitter(self) -> ReasoningSplitter | None:
         return None if self.opening is None else ReasoningSplitter(self.opening)
+
+    def call_parser(self) -> CallParser | None:
+        if self.offer is None or self.call_format is None:
+            return None
+        return FORMATS[self.call_format](self.offer)
 
     @property
     def stop_after(self) -> str | None:
@@ -42,6 +55,7 @@ class PromptEncoder:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self._encoder = Encoder(spec)
+        self._call_format = call_format(spec.chat_encoding)
         self._template = THINK_TAGS if spec.chat_encoding else spec.chat_template or ""
 
     async def prepare(self, prompt: Prompt) -> Prepared:
@@ -67,8 +81,14 @@ class PromptEncoder:
     def _prepare(self, prompt: Prompt) -> Prepared:
         encoded = self._encoder.encode(prompt)
         # Raw completions continue a text; whether that is thinking is the client's own business.
-        thinks = isinstance(prompt, ChatPrompt) and CLOSE in self._template
-        return Prepared(encoded.ids, opening_of(encoded.text or "", self._template) if thinks else None)
+        if not isinstance(prompt, ChatPrompt):
+            return Prepared(encoded.ids)
+        opening = self._opening(prompt, encoded.text or "") if CLOSE in self._template else None
+        return Prepared(encoded.ids, opening, offer_of(prompt), self._call_format)
+
+    def _opening(self, prompt: ChatPrompt, text: str) -> Opening:
+        """A prompt that has begun a call is beyond thinking."""
+        return Opening.ANSWER if prompt.tools and forced(prompt) else opening_of(text, self._template)
 
 
 def _size(prompt: Prompt) -> int:
@@ -76,5 +96,5 @@ def _size(prompt: Prompt) -> int:
     if isinstance(prompt, TextPrompt):
         return len(prompt.text)
     if isinstance(prompt, ChatPrompt):
-        return sum(len(str(message.get("content", ""))) for message in prompt.messages)
+        return sum(len(str(part)) for part in (*prompt.messages, *prompt.tools))
     return 0

@@ -36,7 +36,8 @@ class ModelInfo:
 
     ``generation_config`` holds the sampling values that the model's publisher recommends, only keys
     that are present there. ``details`` is free-form text for people (dtype, kernels, memory, blocks).
-    ``effort_texts`` is what effort words mean, for models that know some.
+    ``effort_texts`` is what effort words mean, for models that know some. ``call_format`` names the form in
+    which the model calls functions; None where calls are not told from text.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ModelInfo:
     has_chat_template: bool = True
     details: Mapping[str, Any] = field(default_factory=dict)
     effort_texts: EffortTexts | None = None
+    call_format: str | None = None
 
 
 class Generation(ABC):

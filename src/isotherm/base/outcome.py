@@ -11,13 +11,15 @@ class Channel(StrEnum):
 
     CONTENT = "content"
     REASONING = "reasoning"
+    CALLS = "tool_calls"
 
 
 class FinishReason(StrEnum):
-    """Why a sequence ended. Only ``stop`` and ``length`` reach a client as a finish_reason."""
+    """Why a sequence ended. Only ``stop``, ``length`` and ``tool_calls`` reach a client as a finish_reason."""
 
     STOP = "stop"
     LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
     ABORT = "abort"
     ERROR = "error"
 
@@ -59,6 +61,8 @@ class Finish:
     """The end of a sequence. ``matched`` is the stop string or stop token id that ended it.
 
     ``unterminated``: the model ended by itself inside its thinking, whose text then came again as content.
+    ``unfinished_call``: the markup of a call that the end cut off; pieces of it may have been given out.
+    ``text_after_calls``: what the model wrote behind its calls, which is no part of the answer.
     ``queue_seconds``: how long it waited before anything of it was computed; None when that never began, or
     when nobody can tell.
     """
@@ -68,6 +72,8 @@ class Finish:
     matched: str | int | None = None
     error: str | None = None
     unterminated: bool = False
+    unfinished_call: str = ""
+    text_after_calls: str = ""
     queue_seconds: float | None = None
 
     @property
@@ -78,11 +84,26 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class CallPiece:
+    """A piece of a function call. The first one of a call has ``id`` and ``name``, the last one is ``done``.
+
+    ``arguments`` is JSON text: valid only when all pieces of a call that was done are joined.
+    """
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """A piece of answer. ``token_ids`` are the tokens whose text is in ``text`` (or was dropped as a stop).
 
     ``logprobs`` has one entry for each of ``token_ids`` when they were asked for. Text is always whole
     characters; a token whose bytes end inside a character is held back until the character is complete.
+    Channel ``tool_calls`` has ``calls`` in place of text.
     """
 
     text: str = ""
@@ -90,3 +111,4 @@ class Delta:
     channel: Channel = Channel.CONTENT
     logprobs: tuple[TokenLogprob, ...] = ()
     finish: Finish | None = None
+    calls: tuple[CallPiece, ...] = ()

@@ -14,13 +14,16 @@ class ChatPrompt:
     """Messages to be rendered by the model's chat template.
 
     ``messages`` are plain dicts with ``role`` and ``content`` (text), in order. ``template_kwargs``
-    are the client's ``chat_template_kwargs``.
+    are the client's ``chat_template_kwargs``. ``tool_choice`` is ``auto``, ``none``, ``required`` or the
+    protocol's object that names a function; ``parallel_calls`` allows more than one call.
     """
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[Mapping[str, Any]] = ()
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool = True
+    tool_choice: str | Mapping[str, Any] = "auto"
+    parallel_calls: bool = True
 
 
 @dataclass(frozen=True, slots=True)

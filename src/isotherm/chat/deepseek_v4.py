@@ -6,6 +6,7 @@ The library keeps structure and text apart: what a client writes is encoded with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from isotherm.base.effort import DEFAULT_WORD, Effect, EffortTexts
@@ -46,16 +47,32 @@ class DeepseekV4Chat:
                 "DeepSeek-V4's layout always ends with the answer's beginning; send add_generation_prompt true.",
                 param="add_generation_prompt",
             )
-        body = {"model": NAME, "messages": [dict(message) for message in prompt.messages]}
+        body: dict[str, Any] = {"model": NAME, "messages": [dict(message) for message in prompt.messages]}
         body |= _thinking(prompt, self._efforts)
         if prompt.tools:
             body["tools"] = [dict(tool) for tool in prompt.tools]
+            body["tool_choice"] = _choice(prompt, body)
         try:
             request = self._library.ChatCompletionRequest(body).convert(self._library.ConversionOptions())
             conversation = request.conversation
             return self._encoding.encode(conversation), self._encoding.render_conversation(conversation).prompt
         except (self._library.ConversionError, ValueError, RuntimeError) as error:
             raise RequestError(f"DeepSeek-V4 cannot take this conversation: {error}", param="messages") from error
+
+
+def _choice(prompt: ChatPrompt, body: Mapping[str, Any]) -> str | dict[str, Any]:
+    """The prompt begins a call that has to come; while the model thinks it cannot."""
+    thinks = body[EFFORT] != LIBRARY_WORDS[Effect.OFF] and body.get("thinking") != {"type": "disabled"}
+    if isinstance(prompt.tool_choice, str) and prompt.tool_choice != "required":
+        return prompt.tool_choice
+    if thinks:
+        raise RequestError(
+            "tool_choice: DeepSeek-V4 cannot be made to call a function while it thinks; send "
+            'chat_template_kwargs {"thinking": false}, or tool_choice "auto".',
+            param="tool_choice",
+            code="unsupported_parameter",
+        )
+    return prompt.tool_choice if isinstance(prompt.tool_choice, str) else dict(prompt.tool_choice)
 
 
 def _thinking(prompt: ChatPrompt, efforts: EffortTexts) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from isotherm.base.outcome import Channel
+from isotherm.chat.dsml_tags import MARK
 
 OPEN, CLOSE = "<think>", "</think>"
 MAX_SPACE = 16
@@ -53,6 +54,7 @@ class Scanner:
         self._thought = False
         self._line_blank = True
         self._quoting = False
+        self._calling = False
         self._tail = ""
 
     @property
@@ -124,7 +126,7 @@ class Scanner:
     def _answer(self) -> bool:
         """Show all but a close tag that stands alone on its line."""
         word = self._held.lstrip(INLINE_SPACE)
-        if self._line_blank and not self._quoting:
+        if self._line_blank and not self._quoting and not self._calling:
             if self._is_stray_close(self._held.removesuffix("\n")):
                 if self._held.endswith("\n"):
                     self._drop_stray_close()
@@ -155,9 +157,14 @@ class Scanner:
             self._follow_answer(character)
 
     def _follow_answer(self, character: str) -> None:
-        """Keep what decides about close tags: is the line blank so far, is a tag open in the text itself?"""
+        """Keep what decides about close tags: is the line blank so far, is a tag open in the text itself?
+
+        Behind the mark of a call stand arguments, from which nothing is dropped.
+        """
         self._line_blank = character == "\n" or (self._line_blank and character in INLINE_SPACE)
         self._tail = (self._tail + character)[-len(CLOSE) :]
+        if self._tail.endswith(MARK):
+            self._calling = True
         if self._tail.endswith(OPEN):
             self._quoting = True
         elif self._tail == CLOSE:

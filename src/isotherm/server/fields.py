@@ -21,7 +21,8 @@ from isotherm.server.schemas.base import Body
 MAX_WARNINGS = 20
 _LONGEST_NAME = 64
 _ENGINE = "This engine does not do that; leave the field out."
-_TOOLS = "Tool calls are not served yet; leave the field out."
+_TOOLS = "Functions are called on /v1/chat/completions alone; leave the field out."
+_OLD_TOOLS = "Send tools and tool_choice, the newer names."
 _FORMAT = "Constrained output is not served; ask for the format in the prompt, or leave the field out."
 _THINKING = "Reasoning is switched by the model's template here: send chat_template_kwargs instead."
 _TEXT = "This server generates text alone; leave the field out."
@@ -53,8 +54,11 @@ def _same(names: str, refusal: Refusal) -> dict[str, Refusal]:
 
 
 REFUSED: Mapping[str, Refusal] = {
-    **_same("tools functions", Refusal(_TOOLS, ([],))),
-    **_same("tool_choice function_call", Refusal(_TOOLS, ("none", "auto"))),
+    "tools": Refusal(_TOOLS, ([],)),
+    "tool_choice": Refusal(_TOOLS, ("none", "auto")),
+    "parallel_tool_calls": Refusal(_TOOLS, (True, False)),
+    "functions": Refusal(_OLD_TOOLS, ([],)),
+    "function_call": Refusal(_OLD_TOOLS, ("none", "auto")),
     "response_format": Refusal(_FORMAT, ({"type": "text"},)),
     **_same(
         "guided_json guided_regex guided_choice guided_grammar guided_decoding_backend structured_outputs "
@@ -93,7 +97,7 @@ REFUSED: Mapping[str, Refusal] = {
 }
 
 IGNORED: frozenset[str] = _names(
-    "store metadata user service_tier parallel_tool_calls safety_identifier prompt_cache_key prompt_cache_retention "
+    "store metadata user service_tier safety_identifier prompt_cache_key prompt_cache_retention "
     "priority request_id rid session_id cache_prompt spaces_between_special_tokens add_special_tokens"
 )
 

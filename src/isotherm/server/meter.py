@@ -31,7 +31,7 @@ class Meter:
         """One delta of a choice."""
         if self._first[index] is None and delta.token_ids:
             self._first[index] = clock()
-        if delta.text and delta.channel not in self._seen:
+        if (delta.text or delta.calls) and delta.channel not in self._seen:
             self._seen.add(delta.channel)
             waited = clock() - self._started
             self._metrics.observe("time_to_first_token_seconds", waited, route=self._route, channel=delta.channel.value)

@@ -13,6 +13,7 @@ import msgspec
 
 from isotherm.base.backend import Generation
 from isotherm.base.outcome import Channel, Delta, Finish, TokenLogprob
+from isotherm.server.calls import call_chunks, whole_calls
 from isotherm.server.job import Job
 from isotherm.server.logprobs import TextOffsets, chat_logprobs
 
@@ -124,12 +125,20 @@ class ChatShape(Shape):
 
     def delta(self, index: int, delta: Delta) -> bytes:
         opening = b"" if index in self._opened else self._open(index)
-        if delta.logprobs:
-            choice = self._choice(index, delta.text, delta.channel) | {"logprobs": chat_logprobs(delta.logprobs)}
-            return opening + event(self._chunk([choice]))
+        if delta.logprobs or delta.calls:
+            return opening + self._structured(index, delta)
         if not delta.text:
             return opening
         return opening + self._text_event(index, delta.text, delta.channel)
+
+    def _structured(self, index: int, delta: Delta) -> bytes:
+        """A delta that is more than text."""
+        choice = self._choice(index, delta.text, delta.channel)
+        if delta.calls:
+            choice["delta"] |= call_chunks(delta.calls)
+        if delta.logprobs:
+            choice["logprobs"] = chat_logprobs(delta.logprobs)
+        return event(self._chunk([choice])) if choice["delta"] or delta.logprobs else b""
 
     def _open(self, index: int) -> bytes:
         first = not self._opened
@@ -139,12 +148,20 @@ class ChatShape(Shape):
         return event(chunk | {"isotherm": self._job.report()} if first else chunk)
 
     def ending(self, finish: Finish) -> dict[str, Any]:
-        """Also how thinking ended, if it did not end well."""
+        """Also how thinking ended, if it did not end well, and what was written that is no part of the answer."""
         end = "unterminated" if finish.unterminated else "starved" if finish.starved else None
-        return super().ending(finish) | ({"reasoning_end": end} if end else {})
+        more = {
+            "reasoning_end": end,
+            "unfinished_tool_call": finish.unfinished_call,
+            "text_after_tool_calls": finish.text_after_calls,
+        }
+        return super().ending(finish) | {name: value for name, value in more.items() if value}
 
     def choice(self, index: int, deltas: Sequence[Delta]) -> dict[str, Any]:
-        message = {"role": "assistant", "content": joined(deltas, Channel.CONTENT), "refusal": None}
+        message: dict[str, Any] = {"role": "assistant", "content": joined(deltas, Channel.CONTENT), "refusal": None}
+        calls = whole_calls(deltas)
+        if calls:
+            message |= {"content": message["content"] or None, "tool_calls": calls}
         repeated = any(delta.finish is not None and delta.finish.unterminated for delta in deltas)
         reasoning = joined(deltas, Channel.REASONING)
         if reasoning and not repeated:

@@ -65,7 +65,7 @@ class Delivery:
             await abort_all(self._generations)
 
     def _end(self, index: int, finish: Finish) -> None:
-        if finish.reason not in (FinishReason.STOP, FinishReason.LENGTH):
+        if finish.reason in (FinishReason.ABORT, FinishReason.ERROR):
             raise engine_failure(finish.error or "The engine gave the answer up.")
         self.meter.finish(index, finish)
 

@@ -12,8 +12,12 @@ from isotherm.base.errors import RequestError
 
 _SHOWN = 60
 _KEY = "[key]"
-_SENTENCES = {"missing": "is required", "string_pattern_mismatch": "keys are token ids in digits"}
-_BRANCHES = ("str", "int", "float", "bool", "list[", "constrained-", "function-", "dict[")
+_SENTENCES = {
+    "missing": "is required",
+    "string_pattern_mismatch": "keys are token ids in digits",
+    "model_type": "should be an object",
+}
+_BRANCHES = ("str", "int", "float", "bool", "list[", "constrained-", "function-", "dict[", "literal[", "NamedTool")
 
 
 def field_path(location: Sequence[str | int]) -> str:

@@ -19,6 +19,7 @@ from isotherm.server.fields import review
 from isotherm.server.job import check_model
 from isotherm.server.logprobs import token_text
 from isotherm.server.openapi import json_route
+from isotherm.server.routes.chat import check_tools
 from isotherm.server.schemas.tokenize import (
     DetokenizeRequest,
     DetokenizeResponse,
@@ -34,6 +35,7 @@ B = TypeVar("B", TokenizeRequest, DetokenizeRequest)
 async def tokenize(request: Request) -> Response:
     """Token ids of a text or a chat, exactly those that a generation would use."""
     services, body = await _checked(request, TokenizeRequest)
+    check_tools(services, body.tools)
     backend = services.backend
     tokens = await backend.tokenize(_prompt(body))
     texts = [token_text(backend.token_bytes(token)) for token in tokens] if body.return_token_strs else None
@@ -84,4 +86,5 @@ def _prompt(body: TokenizeRequest) -> TextPrompt | ChatPrompt:
         [message.plain() for message in body.messages],
         template_kwargs=body.chat_template_kwargs or {},
         add_generation_prompt=body.add_generation_prompt is not False,
+        tools=[tool.plain() for tool in body.tools or ()],
     )

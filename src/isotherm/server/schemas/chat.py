@@ -10,6 +10,7 @@ from isotherm.server.schemas.answer import IsothermReport, Usage
 from isotherm.server.schemas.base import JsonObject, bounds, conflict
 from isotherm.server.schemas.generate import MAX_TOP_LOGPROBS, GenerateBody
 from isotherm.server.schemas.messages import Messages
+from isotherm.server.schemas.tools import ToolCall, ToolChoice, Tools, check_choice
 
 
 class ChatRequest(GenerateBody):
@@ -28,11 +29,21 @@ class ChatRequest(GenerateBody):
     )
     chat_template_kwargs: JsonObject | None = Field(None, description="Handed to the model's chat template.")
     add_generation_prompt: bool | None = Field(None, description="Open the assistant's turn; absent: true.")
+    tools: Tools | None = Field(None, description="Functions that the model may call.")
+    tool_choice: ToolChoice | None = Field(
+        None,
+        description="Absent and auto leave it to the model; none hides the tools; required, or a function by name, "
+        "begins a call in the prompt (DeepSeek-V4: not while it thinks).",
+    )
+    parallel_tool_calls: bool | None = Field(
+        None, description="False: the first call alone reaches the client. Absent: true."
+    )
 
     @model_validator(mode="after")
-    def _rivals_need_logprobs(self) -> ChatRequest:
+    def _fields_agree(self) -> ChatRequest:
         if self.top_logprobs and not self.logprobs:
             raise conflict("top_logprobs", "needs logprobs: true")
+        check_choice(self.tools or [], self.tool_choice)
         return self
 
     def sampling_values(self) -> dict[str, Any]:
@@ -71,14 +82,17 @@ class AnswerMessage(BaseModel):
     """What the model said."""
 
     role: Literal["assistant"]
-    content: str
+    content: str | None = Field(description="Null when the answer is calls alone.")
     reasoning_content: str | None = None
+    tool_calls: list[ToolCall] | None = Field(None, description="Absent without calls.")
     refusal: None = None
 
 
 class ChatChoice(BaseModel):
     """One answer. ``stop_reason`` is the stop text or token id that ended it.
 
+    ``unfinished_tool_call`` is the markup of a call that the end cut off: it is in no ``tool_calls``, though a
+    stream has sent pieces of it. ``text_after_tool_calls`` is what came behind the calls, where no text belongs.
     ``reasoning_end`` is there when thinking did not end well. ``unterminated``: it never closed, so that its
     text is the content (a stream has sent it as reasoning before). ``starved``: it used up all the tokens.
     """
@@ -86,9 +100,11 @@ class ChatChoice(BaseModel):
     index: int
     message: AnswerMessage
     logprobs: ChatLogprobs | None
-    finish_reason: Literal["stop", "length"]
+    finish_reason: Literal["stop", "length", "tool_calls"]
     stop_reason: str | int | None
     reasoning_end: Literal["unterminated", "starved"] | None = None
+    unfinished_tool_call: str | None = None
+    text_after_tool_calls: str | None = None
 
 
 class ChatCompletion(BaseModel):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from isotherm.server.schemas.base import Body, JsonObject, Quick, conflict
 from isotherm.server.schemas.generate import TokenId
 from isotherm.server.schemas.messages import Messages
+from isotherm.server.schemas.tools import Tools
 
 
 class TokenizeRequest(Body):
@@ -19,6 +20,7 @@ class TokenizeRequest(Body):
     messages: Messages | None = None
     add_generation_prompt: bool | None = Field(None, description="For messages; absent: true.")
     chat_template_kwargs: JsonObject | None = None
+    tools: Tools | None = Field(None, description="Functions that the chat offers.")
     return_token_strs: bool | None = Field(None, description="Add the text of each token.")
 
     @model_validator(mode="after")
