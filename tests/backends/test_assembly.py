@@ -4,6 +4,8 @@ import pytest
 
 from isotherm.backends.assembly import Assembler
 from isotherm.base.outcome import Channel, Finish, FinishReason, Usage
+from isotherm.chat.calls import Offer
+from isotherm.chat.dsml import DsmlParser
 from isotherm.chat.reasoning import Opening, ReasoningSplitter
 from isotherm.engine.messages import Piece, TokenScore
 
@@ -60,3 +62,40 @@ def test_thinking_cut_by_length_stays_thinking():
     deltas = assemble(["I ", "wonder"], Opening.THINKING, reason=FinishReason.LENGTH)
     assert (text_of(deltas, Channel.REASONING), text_of(deltas, Channel.CONTENT)) == ("I wonder", "")
     assert ids_of(deltas, Channel.REASONING) == [0, 1]
+
+
+def called(texts, reason=FinishReason.STOP, matched=None):
+    """Deltas of an answer that may call ``ping``, a token for each of ``texts``."""
+    splitter, parser = ReasoningSplitter(Opening.ANSWER), DsmlParser(Offer({"ping": {}}), lambda: "c0")
+    assembler = Assembler(bytes_of, splitter, parser)
+    deltas = []
+    for place, text in enumerate(texts):
+        finish = Finish(reason, Usage(5, len(texts)), matched) if place == len(texts) - 1 else None
+        score = TokenScore(place, -0.5, [])
+        deltas += assembler.deltas(Piece(0, text, [place], [len(text)], [score], [], finish))
+    return deltas
+
+
+CALL = ["Ok.", "\n\n<", "｜DSML｜", 'invoke name="ping">\n', "</｜DSML｜invoke>", ""]
+
+
+def test_calls_have_a_channel_of_their_own_and_every_token_is_given():
+    deltas = called(CALL)
+    assert text_of(deltas, Channel.CONTENT) == "Ok."
+    pieces = [piece for delta in deltas for piece in delta.calls]
+    assert (pieces[0].id, pieces[0].name, pieces[-1].done) == ("c0", "ping", True)
+    assert "".join(piece.arguments for piece in pieces) == "{}"
+    assert [token for delta in deltas for token in delta.token_ids] == list(range(len(CALL)))
+    assert all([logprob.token_id for logprob in d.logprobs] == list(d.token_ids) for d in deltas)
+    assert deltas[-1].finish.reason is FinishReason.TOOL_CALLS
+
+
+@pytest.mark.parametrize(("reason", "matched"), [(FinishReason.LENGTH, None), (FinishReason.STOP, "stop")])
+def test_a_call_that_was_cut_is_never_done(reason, matched):
+    finish = called(CALL[:4], reason, matched)[-1].finish
+    assert finish.reason is reason
+    assert finish.unfinished_call == '\n\n<｜DSML｜invoke name="ping">\n'
+
+
+def test_a_call_that_ends_with_the_answer_s_cut_is_done_and_the_cut_is_told():
+    assert called(CALL, FinishReason.LENGTH)[-1].finish.reason is FinishReason.LENGTH

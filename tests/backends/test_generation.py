@@ -6,7 +6,7 @@ import pytest
 
 from isotherm.backends.generation import BufferedGeneration
 from isotherm.base.errors import EngineDied
-from isotherm.base.outcome import Channel, Delta, Finish, FinishReason, TokenLogprob, Usage
+from isotherm.base.outcome import CallPiece, Channel, Delta, Finish, FinishReason, TokenLogprob, Usage
 
 END = Finish(FinishReason.STOP, Usage(3, 4))
 
@@ -103,3 +103,17 @@ async def test_death_after_the_end_is_no_news():
     source.push(piece(0, finish=END))
     source.fail(EngineDied("killed"))
     assert len(await read(source)) == 1
+
+
+async def test_pieces_of_calls_that_wait_are_merged_call_by_call():
+    source = generation()
+    source.push(piece("a"))
+    for index in range(2):
+        source.push(Delta(channel=Channel.CALLS, calls=(CallPiece(index, id=f"c{index}", name="f"),)))
+        for text in ("{", "}"):
+            source.push(Delta(channel=Channel.CALLS, calls=(CallPiece(index, arguments=text),)))
+        source.push(Delta(channel=Channel.CALLS, calls=(CallPiece(index, done=True),)))
+    source.push(Delta(finish=END))
+    text, calls, end = await read(source)
+    assert (text.text, text.calls, end.finish) == ("a", (), END)
+    assert calls.calls == tuple(CallPiece(index, f"c{index}", "f", "{}", True) for index in range(2))

@@ -38,8 +38,8 @@ def test_a_refusal_carries_its_envelope_and_reads_as_its_message():
     assert (error.code, error.retry_after) == ("context_length_exceeded", 2)
 
 
-def test_only_two_reasons_reach_a_client():
-    assert {reason.value for reason in FinishReason} == {"stop", "length", "abort", "error"}
+def test_three_reasons_reach_a_client():
+    assert {reason.value for reason in FinishReason} == {"stop", "length", "tool_calls", "abort", "error"}
     assert Finish(FinishReason.STOP, Usage(1, 1)).matched is None
 
 

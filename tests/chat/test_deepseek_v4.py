@@ -114,6 +114,61 @@ def test_old_thinking_is_dropped_and_answers_are_kept() -> None:
     assert "answer" in text
 
 
+CALL = {"id": "k1", "type": "function", "function": {"name": "ping", "arguments": '{"n": 1}'}}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("ping", "pong")
+]
+NAMED = {"type": "function", "function": {"name": "ping"}}
+
+
+def offered(choice: Any, **variables: Any) -> str:
+    prompt = ChatPrompt([{"role": "user", "content": "q"}], TOOLS, variables, tool_choice=choice)
+    text = ENCODER.encode(prompt).text
+    assert text is not None
+    return text
+
+
+def test_tools_stand_in_the_prompt_and_a_forced_call_is_begun_in_it() -> None:
+    assert '"ping"' in offered("auto")
+    assert offered("auto").endswith("<think>")
+    assert offered("required", thinking=False).endswith("</think>\n\n<｜DSML｜tool_calls>\n")
+    named = offered(NAMED, reasoning_effort="none")
+    assert named.endswith("<｜DSML｜tool_calls>\n")
+    assert '"pong"' not in named
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED])
+def test_no_call_is_forced_while_the_model_thinks(choice: Any) -> None:
+    for variables in ({}, {"reasoning_effort": "low"}, {"reasoning_effort": "none", "thinking": True}):
+        with pytest.raises(RequestError, match="while it thinks; send") as refusal:
+            offered(choice, **variables)
+        assert refusal.value.param == "tool_choice"
+
+
+def test_a_tool_round_is_laid_out() -> None:
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "k1", "content": "done"},
+    ]
+    text = ENCODER.encode(ChatPrompt(messages, TOOLS)).text
+    assert text is not None
+    assert '<｜DSML｜invoke name="ping">\n<｜DSML｜parameter name="n" string="false">1</｜DSML｜parameter>' in text
+    assert "<tool_result>done</tool_result>" in text
+
+
+def test_arguments_in_old_calls_that_are_no_json_do_not_end_the_conversation() -> None:
+    """Case 212."""
+    broken = CALL | {"function": {"name": "ping", "arguments": '{"n": "unterminated'}}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "", "tool_calls": [broken]},
+        {"role": "tool", "tool_call_id": "k1", "content": "error"},
+        {"role": "user", "content": "again"},
+    ]
+    assert '{"n": "unterminated' in (ENCODER.encode(ChatPrompt(messages)).text or "")
+
+
 @pytest.mark.parametrize(
     ("messages", "variables", "message"),
     [

@@ -141,3 +141,8 @@ def test_text_that_cannot_become_a_tag_is_given_at_once():
     assert [part.text for part in splitter.push("Let me see")] == ["Let me see"]
     assert splitter.push(" </thi") == []
     assert [part.text for part in splitter.push("s")] == [" </this"]
+
+
+def test_nothing_is_dropped_from_the_arguments_of_a_call():
+    text = '<｜DSML｜tool_calls>\n<｜DSML｜parameter name="text" string="true">a\n</think>\nb\n</think>\n'
+    assert joined(streamed(list(text), Opening.ANSWER, True)[0], Channel.CONTENT) == text

@@ -54,6 +54,34 @@ def test_it_chats_streamed_and_whole(folder, kv_dtype):
         assert "draft blocks" in server.log
 
 
+def test_it_takes_tools_and_whole_tool_rounds(folder):
+    tool = {"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}
+    call = {"id": "k1", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "k1", "content": "pong"},
+    ]
+    ask = {"model": "tiny", "messages": messages, "max_tokens": 12, "temperature": 0, "tools": [tool]}
+    quiet = {"chat_template_kwargs": {"thinking": False}}
+    with (
+        serve(folder, "bfloat16") as server,
+        openai.OpenAI(base_url=f"{server.url()}/v1", api_key="none") as client,
+    ):
+        for choice, body in (("auto", {}), ("none", {}), ("required", quiet)):
+            answer = client.chat.completions.create(**ask, tool_choice=choice, extra_body=body)
+            assert answer.choices[0].finish_reason == "length"
+            assert answer.choices[0].message.tool_calls is None
+        with pytest.raises(openai.BadRequestError, match="while it thinks"):
+            client.chat.completions.create(**ask, tool_choice="required")
+        counts = [
+            httpx.post(f"{server.url()}/tokenize", json={"messages": messages} | more, trust_env=False).json()["count"]
+            for more in ({}, {"tools": [tool]})
+        ]
+        assert answer.usage.prompt_tokens > counts[0]
+        assert counts[1] > counts[0]
+
+
 def test_a_person_sees_how_far_a_slow_start_is_and_may_end_it(tmp_path):
     layers = 160
     shape = {"num_hidden_layers": layers, "compress_ratios": [4, 128] * (layers // 2) + [0], "n_routed_experts": 16}

@@ -8,13 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from isotherm.base.outcome import CallPiece, Channel
-from isotherm.chat.calls import Offer, joined
+from isotherm.chat.calls import Event, Offer
 from isotherm.chat.dsml import DsmlParser
 from isotherm.chat.reasoning import Opening, ReasoningSplitter
 
 VECTORS = json.loads((Path(__file__).resolve().parents[1] / "cases/vectors/v4_parsing.json").read_text("utf-8"))
 TOOLS = VECTORS["offered_tools"]
 EOS = "<｜end▁of▁sentence｜>"
+
+
+def joined(events: list[Event]) -> tuple[str, list[tuple[str, str]]]:
+    """The text, and name and arguments of each call that was done."""
+    text = "".join(event for event in events if isinstance(event, str))
+    pieces = [event for event in events if isinstance(event, CallPiece)]
+    calls = []
+    for index in (piece.index for piece in pieces if piece.done):
+        mine = [piece for piece in pieces if piece.index == index]
+        calls.append((mine[0].name, "".join(piece.arguments for piece in mine)))
+    return text, calls
 
 
 def offer(tools: list[dict[str, Any]], **how: bool) -> Offer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,11 @@ class Offer:
 class CallParser(ABC):
     """Fed with an answer's text behind its thinking, gives events.
 
-    Text joined, and the pieces of each call joined, do not depend on how the answer was cut. ``calls`` counts
-    those that were begun, ``complete`` those that were done. ``unfinished`` and ``text_after`` are final after
-    ``finish``; see ``base.outcome.Finish``.
+    Text joined, and the pieces of each call joined, do not depend on how the answer was cut. ``complete`` counts
+    calls that were done. ``unfinished`` and ``text_after`` are final after ``finish``: the markup of a call that
+    the end cut off, and what stood behind the calls.
     """
 
-    calls: int
     complete: int
     unfinished: str
 
@@ -75,14 +74,3 @@ def offer_of(prompt: ChatPrompt) -> Offer | None:
         return None
     schemas = {function["name"]: function.get("parameters") or {} for function in functions}
     return Offer(schemas, single=not prompt.parallel_calls, opened=forced(prompt))
-
-
-def joined(events: Sequence[Event]) -> tuple[str, list[tuple[str, str]]]:
-    """The text, and name and arguments of each call that was done."""
-    text = "".join(event for event in events if isinstance(event, str))
-    pieces = [event for event in events if isinstance(event, CallPiece)]
-    calls = []
-    for index in (piece.index for piece in pieces if piece.done):
-        mine = [piece for piece in pieces if piece.index == index]
-        calls.append((mine[0].name, "".join(piece.arguments for piece in mine)))
-    return text, calls

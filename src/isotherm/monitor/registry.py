@@ -36,7 +36,7 @@ METRICS = (
     Metric(
         "time_to_first_token_seconds",
         "histogram",
-        "From a request's arrival to the first text of a channel: reasoning, content.",
+        "From a request's arrival to the first piece of a channel: reasoning, content, tool_calls.",
         ("route", "channel"),
         _SECONDS,
     ),
