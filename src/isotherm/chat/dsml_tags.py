@@ -19,7 +19,7 @@ _STARTS = tuple(opening + mark for opening in ("<", "</") for mark in (MARK, MAR
 _BLOCK_WORDS = ("tool_calls", "toolcalls", "function_calls", "calls")
 _WORDS = "|".join((*_BLOCK_WORDS, "invoke", "parameter"))
 _ATTRIBUTE = r'(\w+)="([^"\n]*)"'
-_ATTRIBUTES = r'(?: +\w+="[^"\n]*")*+'
+_ATTRIBUTES = r'(?: +\w+="[^"\n]*")*'
 _TAG = re.compile(rf"<(/?)([｜|])DSML\2 ?({_WORDS})({_ATTRIBUTES}) *(/?)>")
 _BEGUN = re.compile(
     rf'</?[｜|]DSML[｜|] ?(?:[a-z_]{{0,14}}|(?:{_WORDS}){_ATTRIBUTES}(?: +\w*(?:=(?:"[^"\n]*)?)?| */?))'
