@@ -121,7 +121,7 @@ def begin(run: Run, model: Path) -> None:
     """From weights that were trained before: nothing is repeated, items have their full size at once."""
     run.model.load_state_dict(network.load(model).state_dict())
     run.grown = True
-    run.batches.source.random.seed(f"{model}-{run.steps}")
+    run.batches.source.random.seed(f"begun-{run.steps}")
 
 
 def optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:

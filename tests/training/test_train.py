@@ -37,6 +37,18 @@ def test_a_resumed_run_is_the_one_that_was_not_stopped(tmp_path):
     assert all(value.equal(wanted[name]) for name, value in second.model.state_dict().items())
 
 
+def test_a_run_begins_with_trained_weights(tmp_path):
+    first = small(tmp_path / "first")
+    train.finish(first)
+    train.take_tokenizer(tmp_path / "first" / "model", tmp_path / "second")
+    second = small(tmp_path / "second")
+    second.model.lm_head.weight.data.zero_()
+    train.begin(second, tmp_path / "first" / "model")
+    assert second.model.lm_head.weight.equal(first.model.lm_head.weight.bfloat16().float())
+    done(second, 1)
+    assert second.step == 1
+
+
 def test_no_step_is_resumed_without_a_checkpoint(tmp_path):
     with pytest.raises(FileNotFoundError):
         train.resume(small(tmp_path))
