@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 
 from isotherm.base.errors import SetupError
-from isotherm.bench.http import Endpoint
 from isotherm.bench.measures import Limits
 from isotherm.bench.report import as_json, as_text
 from isotherm.bench.session import Plan, Report, measure
 from isotherm.bench.workloads import PromptLength, Workload
 from isotherm.cli import bench_kernels, bench_skills
-from isotherm.cli.flags import add_flags, settings_of
+from isotherm.cli.flags import add_flags
+from isotherm.cli.measured import measured
 from isotherm.cli.numbers import number, positive, whole
-from isotherm.cli.progress import Progress
 from isotherm.cli.screen import harmless
 
 EXIT_FINDINGS = 1
@@ -75,14 +73,7 @@ def run(args: argparse.Namespace) -> int:
         return bench_kernels.run(args)
     if args.what == "skills":
         return bench_skills.run(args)
-    settings = settings_of("bench", args)
-    plan = plan_of(args)
-    endpoint = Endpoint(settings["url"], settings["api_key"], positive("--timeout", args.timeout))
-    progress = Progress()
-    try:
-        report = asyncio.run(measure(endpoint, plan, progress.show))
-    finally:
-        progress.clear()
+    report = measured(args, plan_of(args), measure)
     _print(report, as_object=args.json)
     return 0 if report.clean else EXIT_FINDINGS
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 
 from isotherm.base.errors import SetupError
-from isotherm.bench.http import Endpoint
 from isotherm.bench.skills.ask import Sampling
 from isotherm.bench.skills.item import Mode
 from isotherm.bench.skills.probes import PROBES
 from isotherm.bench.skills.report import as_json, as_text
 from isotherm.bench.skills.session import Plan, Report, measure
-from isotherm.cli.flags import add_flags, settings_of
-from isotherm.cli.numbers import number, positive, whole
-from isotherm.cli.progress import Progress
+from isotherm.cli.flags import add_flags
+from isotherm.cli.measured import measured
+from isotherm.cli.numbers import number, whole
 from isotherm.cli.screen import harmless
 from isotherm.settings.load import nearest
 
@@ -49,14 +47,7 @@ def register(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     """Ask, judge, print, and say by the exit code whether every request was answered."""
-    settings = settings_of("bench", args)
-    plan = plan_of(args)
-    endpoint = Endpoint(settings["url"], settings["api_key"], positive("--timeout", args.timeout))
-    progress = Progress()
-    try:
-        report = asyncio.run(measure(endpoint, plan, progress.show))
-    finally:
-        progress.clear()
+    report = measured(args, plan_of(args), measure)
     _print(report, as_object=args.json)
     return 0 if report.clean else EXIT_FINDINGS
 
